@@ -1,0 +1,101 @@
+"""The click command: help, and the last word on every command line."""
+
+from collections.abc import Sequence
+
+import click
+
+from ddplaunch import __version__
+from ddplaunch.argv import CommandLine
+from ddplaunch.config.settings import SETTINGS, Setting
+from ddplaunch.errors import LaunchError, Problem
+
+_HELP = """Start SCRIPT once per worker, watch the workers, and stop them all when one fails.
+
+Everything after SCRIPT goes to the script. Every option can also be set as DDPLAUNCH_<OPTION> in the
+environment; options shared with torchrun as PET_<OPTION>, too."""
+
+
+class LaunchCommand(click.Command):
+    """Help under the headings of the settings table."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for setting in SETTINGS:
+            groups.setdefault(setting.group, []).append((_spelling(setting), setting.help))
+        groups["Inspect"] += [("--version", "Show the version."), ("--help", "Show this text.")]
+        for group, rows in groups.items():
+            with formatter.section(group):
+                formatter.write_dl(rows, col_max=26)
+
+
+def parse_arguments(arguments: Sequence[str]) -> CommandLine | None:
+    """The command line as click reads it; None when it only asked for help or the version."""
+    try:
+        parsed = _command().main(list(arguments), prog_name="ddplaunch", standalone_mode=False)
+    except click.UsageError as error:
+        raise LaunchError(_usage_problem(error)) from error
+    return parsed if isinstance(parsed, CommandLine) else None
+
+
+def _command() -> click.Command:
+    return LaunchCommand(
+        "ddplaunch",
+        callback=_collect,
+        params=[
+            *(_option(setting) for setting in SETTINGS),
+            click.Option(
+                ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_show_version
+            ),
+            click.Argument(["script"], required=False, metavar="SCRIPT", type=click.UNPROCESSED),
+            click.Argument(["script_args"], nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]..."),
+        ],
+        help=_HELP,
+        context_settings={
+            # Everything from SCRIPT on is the script's own.
+            "allow_interspersed_args": False,
+            "token_normalize_func": lambda name: name.replace("_", "-"),
+            "max_content_width": 80,
+        },
+    )
+
+
+def _collect(script: str | None, script_args: tuple[str, ...], **options: object) -> CommandLine:
+    given = {name: value for name, value in options.items() if value is not None and value != ()}
+    return CommandLine(given, script, script_args)
+
+
+def _option(setting: Setting) -> click.Option:
+    """click only cuts the words: values are read where DDPLAUNCH_* values are, with the same errors."""
+    names = [setting.name, setting.option, *([setting.short] if setting.short else [])]
+    if not setting.metavar:
+        return click.Option(names, is_flag=True, default=None)
+    return click.Option(names, multiple=setting.repeatable, default=None, type=click.UNPROCESSED)
+
+
+def _spelling(setting: Setting) -> str:
+    names = f"{setting.short}, {setting.option}" if setting.short else setting.option
+    return f"{names} {setting.metavar}".rstrip()
+
+
+def _show_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        click.echo(f"ddplaunch {__version__}")
+        ctx.exit()
+
+
+def _usage_problem(error: click.UsageError) -> Problem:
+    if isinstance(error, click.NoSuchOption):
+        return Problem(f"no such option: {error.option_name}", hint=_suggest(error.option_name))
+    message = error.format_message().rstrip(".")
+    return Problem(message[:1].lower() + message[1:], hint="see ddplaunch --help")
+
+
+def _suggest(name: str) -> str:
+    """The nearest option: one that begins like it, else one that looks like it."""
+    from difflib import get_close_matches
+
+    spelled = name.replace("_", "-")
+    options = [setting.option for setting in SETTINGS] + ["--version", "--help"]
+    near = [option for option in options if option.startswith(spelled)]
+    near = near or get_close_matches(spelled, options, n=2, cutoff=0.5)
+    return f"did you mean {' or '.join(near[:3])}?" if near else "see ddplaunch --help"

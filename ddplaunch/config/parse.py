@@ -1,0 +1,121 @@
+"""From the text a user wrote to a value; a ValueError says what was expected. [pure]"""
+
+from collections.abc import Callable
+
+Parser = Callable[[str], object]
+
+_YES = frozenset({"1", "true", "yes", "on"})
+_NO = frozenset({"0", "false", "no", "off"})
+
+
+def text(value: str) -> str:
+    return value
+
+
+def flag(value: str) -> bool:
+    lowered = value.strip().lower()
+    if lowered in _YES:
+        return True
+    if lowered in _NO:
+        return False
+    raise ValueError("expected 1 or 0")
+
+
+def whole_number(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
+    expected = f"expected {minimum} or more" if maximum is None else f"expected {minimum} to {maximum}"
+
+    def parse(value: str) -> int:
+        number = _digits(value, expected)
+        if number < minimum or (maximum is not None and number > maximum):
+            raise ValueError(expected)
+        return number
+
+    return parse
+
+
+def seconds(value: str) -> float:
+    expected = "expected a number of seconds, 0 or more"
+    try:
+        number = float(value)
+    except ValueError:
+        raise ValueError(expected) from None
+    if not 0 <= number < float("inf"):
+        raise ValueError(expected)
+    return number
+
+
+def one_of(*names: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        if value not in names:
+            raise ValueError(f"expected {' or '.join(names)}")
+        return value
+
+    return parse
+
+
+def nproc(value: str) -> tuple[int, ...] | str:
+    """`4` is (4,), `2,3,3` is one number per node, `auto`, `gpu` and `cpu` stay words."""
+    expected = "expected 1 or more, one number per node such as 2,3,3, or auto, gpu or cpu"
+    if value in ("auto", "gpu", "cpu"):
+        return value
+    numbers = tuple(_digits(part, expected) for part in value.split(","))
+    if min(numbers) < 1:
+        raise ValueError(expected)
+    return numbers
+
+
+def ranks(value: str) -> frozenset[int]:
+    """`0,2-4` is {0, 2, 3, 4}."""
+    expected = "expected ranks such as 0 or 0,2-4"
+    found: set[int] = set()
+    for part in value.split(","):
+        first, dash, last = part.partition("-")
+        low = _digits(first, expected)
+        high = _digits(last, expected) if dash else low
+        if high < low or high - low > 1_000_000:
+            raise ValueError(expected)
+        found.update(range(low, high + 1))
+    return frozenset(found)
+
+
+def console(value: str) -> frozenset[int] | None:
+    """None shows every rank, an empty set shows none."""
+    if value == "all":
+        return None
+    if value == "none":
+        return frozenset()
+    try:
+        return ranks(value)
+    except ValueError:
+        raise ValueError("expected all, none, or ranks such as 0 or 0,2-4") from None
+
+
+def assignments(values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for value in values:
+        name, equals, setting = value.partition("=")
+        if not equals or not name:
+            raise ValueError("expected NAME=VALUE")
+        pairs.append((name, setting))
+    return tuple(pairs)
+
+
+def words(value: str) -> tuple[str, ...]:
+    """Split as a shell would, so that quotes keep spaces together."""
+    import shlex
+
+    try:
+        found = tuple(shlex.split(value))
+    except ValueError as error:
+        raise ValueError(f"expected words as a shell reads them ({error})") from None
+    if not found:
+        raise ValueError("expected a command")
+    return found
+
+
+def _digits(value: str, expected: str) -> int:
+    """int() would also take `1_0`, ` 5 ` and Arabic digits; a launcher should not guess."""
+    sign, digits = (value[:1], value[1:]) if value[:1] in ("-", "+") else ("", value)
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
+        raise ValueError(expected)
+    return int(sign + digits)

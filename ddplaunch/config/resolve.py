@@ -1,0 +1,182 @@
+"""Options and environment become a LaunchConfig in which every value knows its source. [pure]"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ddplaunch.config import parse
+from ddplaunch.config.settings import DEFAULT_MASTER_PORT, SETTINGS, Setting
+from ddplaunch.errors import LaunchError, Problem
+
+# Set by the launcher for its workers, not read as options.
+NOT_OPTIONS = frozenset({"DDPLAUNCH_RUN_ID", "DDPLAUNCH_ATTEMPT", "DDPLAUNCH_TOKEN"})
+
+# --env must not take the launcher's own promises away from a worker.
+RESERVED = frozenset(
+    {
+        "RANK",
+        "LOCAL_RANK",
+        "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE",
+        "NODE_RANK",
+        "GROUP_RANK",
+        "GROUP_WORLD_SIZE",
+        "ROLE_RANK",
+        "ROLE_WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "DDPLAUNCH_RUN_ID",
+        "DDPLAUNCH_ATTEMPT",
+    }
+)
+
+
+class LaunchConfig(NamedTuple):
+    """What the user asked for, complete and checked; `sources` says who said so."""
+
+    script: str
+    script_args: tuple[str, ...]
+    sources: Mapping[str, str]
+    nnodes: int
+    node_rank: int
+    nproc_per_node: tuple[int, ...] | str
+    master_addr: str | None
+    master_port: int
+    standalone: bool
+    module: bool
+    no_python: bool
+    python: str | None
+    pass_local_rank: str | None
+    use_env: bool
+    env: tuple[tuple[str, str], ...]
+    wrap: tuple[str, ...]
+    wrap_ranks: frozenset[int] | None
+    omp_threads: int | None
+    output: str | None
+    console: frozenset[int] | None
+    summary_json: str | None
+    grace: float
+    dry_run: bool
+    format: str
+    debug: bool
+
+
+def resolve(
+    options: Mapping[str, object],
+    script: str | None,
+    script_args: tuple[str, ...],
+    environ: Mapping[str, str],
+) -> LaunchConfig:
+    """Flag > DDPLAUNCH_* > PET_* > default, for every setting; all problems at once."""
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    problems: list[Problem] = []
+    for setting in SETTINGS:
+        raw, source = _look_up(setting, options, environ)
+        sources[setting.name] = source
+        try:
+            values[setting.name] = setting.default if raw is None else _parse(setting, raw)
+        except ValueError as error:
+            values[setting.name] = setting.default
+            problems.append(
+                Problem(f"{_quote(source, raw)} is not valid", str(error), "see ddplaunch --help")
+            )
+    if not script:
+        example = "ddplaunch --nproc-per-node 2 train.py"
+        problems.append(Problem("no training script given", hint=f"name it after the options: {example}"))
+    _apply_standalone(values, sources, problems)
+    _apply_port_default(values, sources)
+    problems += _contradictions(values, sources)
+    if problems:
+        raise LaunchError(*problems)
+    return LaunchConfig(script=script or "", script_args=script_args, sources=sources, **values)
+
+
+def find_unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """DDPLAUNCH_ variables that no setting reads: most likely misspelt."""
+    known = {setting.variable for setting in SETTINGS} | NOT_OPTIONS
+    return sorted(name for name in environ if name.startswith("DDPLAUNCH_") and name not in known)
+
+
+def _look_up(
+    setting: Setting, options: Mapping[str, object], environ: Mapping[str, str]
+) -> tuple[object | None, str]:
+    given = options.get(setting.name)
+    if given is not None and given != ():
+        return given, setting.option
+    names = (setting.variable, "PET_" + setting.name.upper()) if setting.torchrun else (setting.variable,)
+    for name in names:
+        if environ.get(name):  # an empty variable says nothing
+            return environ[name], name
+    return None, "default"
+
+
+def _parse(setting: Setting, raw: object) -> object:
+    if isinstance(raw, bool):
+        return raw
+    if setting.repeatable:
+        return parse.assignments(raw if isinstance(raw, tuple) else parse.words(str(raw)))
+    return setting.parse(str(raw))
+
+
+def _quote(source: str, raw: object) -> str:
+    shown = " ".join(map(str, raw)) if isinstance(raw, tuple) else str(raw)
+    return f"{source} {shown!r}" if source.startswith("-") else f"{source}={shown!r}"
+
+
+def _apply_standalone(values: dict[str, Any], sources: dict[str, str], problems: list[Problem]) -> None:
+    if not values["standalone"]:
+        return
+    for name, alone in (("nnodes", 1), ("node_rank", 0)):
+        if values[name] == alone:
+            continue
+        if sources[name].startswith("--") and sources["standalone"].startswith("--"):
+            problems.append(Problem(f"--standalone and {sources[name]} {values[name]} contradict each other"))
+        values[name], sources[name] = alone, sources["standalone"]
+
+
+def _apply_port_default(values: dict[str, Any], sources: dict[str, str]) -> None:
+    if values["master_port"] is None:
+        values["master_port"] = DEFAULT_MASTER_PORT if values["nnodes"] > 1 else 0
+
+
+def _contradictions(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[Problem]:
+    problems = []
+    nnodes, node_rank, nproc = values["nnodes"], values["node_rank"], values["nproc_per_node"]
+    if node_rank >= nnodes:
+        which = "the only node rank is 0" if nnodes == 1 else f"node ranks are 0 to {nnodes - 1}"
+        nodes = "1 node" if nnodes == 1 else f"{nnodes} nodes"
+        where = _quote(sources["node_rank"], node_rank)
+        problems.append(
+            Problem(
+                f"{where}: there is no such node",
+                f"with {nodes} ({sources['nnodes']}), {which}",
+                "node ranks count from 0; --nnodes is the number of machines",
+            )
+        )
+    if isinstance(nproc, tuple) and len(nproc) not in (1, nnodes):
+        problems.append(
+            Problem(
+                f"{sources['nproc_per_node']} names {len(nproc)} nodes, and there are {nnodes}",
+                hint="give one number for all nodes, or one per node",
+            )
+        )
+    if nnodes > 1 and values["master_port"] == 0:
+        problems.append(
+            Problem(
+                "a picked port cannot be known on other nodes",
+                f"{sources['master_port']} is 0, and there are {nnodes} nodes",
+                "name the same --master-port on every node",
+            )
+        )
+    if values["no_python"] and values["module"]:
+        problems.append(Problem("-m and --no-python contradict each other", hint="a module needs Python"))
+    if values["no_python"] and values["python"]:
+        problems.append(Problem("--python and --no-python contradict each other"))
+    if values["wrap_ranks"] is not None and not values["wrap"]:
+        problems.append(Problem("--wrap-ranks without --wrap", hint="say what to wrap them in: --wrap CMD"))
+    taken = sorted(name for name, _ in values["env"] if name in RESERVED)
+    if taken:
+        problems.append(
+            Problem(f"--env cannot set {', '.join(taken)}", "the launcher computes it for each worker")
+        )
+    return problems

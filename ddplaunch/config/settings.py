@@ -1,0 +1,164 @@
+"""Every option once: its name, how it is read, its default and its line in --help. [pure]
+
+The command line, the environment (DDPLAUNCH_<NAME>, PET_<NAME>) and --help are all made from this table.
+"""
+
+from typing import NamedTuple
+
+from ddplaunch.config import parse
+
+DEFAULT_MASTER_PORT = 29500  # torch's
+
+
+class Setting(NamedTuple):
+    name: str
+    group: str
+    parse: parse.Parser
+    default: object
+    help: str
+    metavar: str = ""  # empty: a flag that takes no value
+    short: str = ""
+    torchrun: bool = False  # torchrun has it under the same name: PET_<NAME> counts
+    repeatable: bool = False
+
+    @property
+    def option(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        return "DDPLAUNCH_" + self.name.upper()
+
+
+_TOPOLOGY = "Topology"
+_WORKER = "Worker"
+_DEVICES = "Devices and cores"
+_OUTPUT = "Output"
+_SUPERVISION = "Supervision"
+_INSPECT = "Inspect"
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("nnodes", _TOPOLOGY, parse.whole_number(1), 1, "Number of nodes (machines).", "N", torchrun=True),
+    Setting(
+        "node_rank",
+        _TOPOLOGY,
+        parse.whole_number(0),
+        0,
+        "Which node this is, from 0.",
+        "R",
+        torchrun=True,
+    ),
+    Setting(
+        "nproc_per_node",
+        _TOPOLOGY,
+        parse.nproc,
+        "auto",
+        "Workers per node: a number, one per node (2,3,3), or auto, gpu, cpu. "
+        "auto is one per visible accelerator, else 1.",
+        "N",
+        torchrun=True,
+    ),
+    Setting("master_addr", _TOPOLOGY, parse.text, None, "Address of node 0.", "HOST", torchrun=True),
+    Setting(
+        "master_port",
+        _TOPOLOGY,
+        parse.whole_number(0, 65535),
+        None,
+        "Port on node 0 where the workers meet. 0 picks a free one, the default on one node; "
+        f"{DEFAULT_MASTER_PORT} on several.",
+        "PORT",
+        torchrun=True,
+    ),
+    Setting(
+        "standalone",
+        _TOPOLOGY,
+        parse.flag,
+        False,
+        "One node, whatever the environment says.",
+        torchrun=True,
+    ),
+    Setting(
+        "module",
+        _WORKER,
+        parse.flag,
+        False,
+        "SCRIPT is a module, as in python -m.",
+        short="-m",
+        torchrun=True,
+    ),
+    Setting(
+        "no_python",
+        _WORKER,
+        parse.flag,
+        False,
+        "SCRIPT is a program: run it without Python.",
+        torchrun=True,
+    ),
+    Setting("python", _WORKER, parse.text, None, "Interpreter of the workers, else ddplaunch's own.", "PATH"),
+    Setting(
+        "pass_local_rank",
+        _WORKER,
+        parse.one_of("dash", "underscore"),
+        None,
+        "Put --local-rank=N (dash) or --local_rank=N (underscore) before the script's arguments.",
+        "dash|underscore",
+    ),
+    Setting(
+        "use_env", _WORKER, parse.flag, False, "Ranks by environment only: always so, accepted for scripts."
+    ),
+    Setting(
+        "env", _WORKER, parse.text, (), "Set a variable for the workers. Repeatable.", "K=V", repeatable=True
+    ),
+    Setting(
+        "wrap",
+        _WORKER,
+        parse.words,
+        (),
+        "Run each worker under this command; {rank}, {local_rank}, {node_rank}, {world_size} are filled in.",
+        "'CMD {rank}'",
+    ),
+    Setting("wrap_ranks", _WORKER, parse.ranks, None, "Only these ranks are wrapped.", "LIST"),
+    Setting(
+        "omp_threads",
+        _DEVICES,
+        parse.whole_number(1),
+        None,
+        "OMP_NUM_THREADS of a worker, else usable CPUs / workers.",
+        "N",
+    ),
+    Setting(
+        "output",
+        _OUTPUT,
+        parse.one_of("prefix", "raw"),
+        None,
+        "prefix: whole lines, each with its rank. raw: untouched, the default for a single worker.",
+        "prefix|raw",
+    ),
+    Setting(
+        "console",
+        _OUTPUT,
+        parse.console,
+        None,
+        "Ranks to show: all (the default), none, or a list. A failing rank is always reported.",
+        "all|none|LIST",
+    ),
+    Setting("summary_json", _OUTPUT, parse.text, None, "Write how the run ended to this file.", "FILE"),
+    Setting(
+        "grace",
+        _SUPERVISION,
+        parse.seconds,
+        30.0,
+        "Seconds between SIGTERM and SIGKILL when workers are stopped (30).",
+        "S",
+    ),
+    Setting("dry_run", _INSPECT, parse.flag, False, "Print who would be which rank; start nothing."),
+    Setting(
+        "format",
+        _INSPECT,
+        parse.one_of("table", "json", "shell"),
+        "table",
+        "How --dry-run prints.",
+        "table|json|shell",
+    ),
+    Setting("debug", _INSPECT, parse.flag, False, "Show tracebacks of ddplaunch itself."),
+)

@@ -1,0 +1,37 @@
+"""What a user is told when a launch cannot go on: what, cause, hint, exit code. [pure]"""
+
+from typing import NamedTuple
+
+EXIT_USAGE = 2
+EXIT_PREFLIGHT = 3
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong, in words for people."""
+
+    what: str
+    cause: str = ""
+    hint: str = ""
+    exit_code: int = EXIT_USAGE
+
+
+class LaunchError(Exception):
+    """Nothing was started; every problem that was found is in here."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("; ".join(problem.what for problem in problems))
+        self.problems = problems
+
+    @property
+    def exit_code(self) -> int:
+        return self.problems[0].exit_code
+
+
+def render_problem(problem: Problem) -> str:
+    """The problem as it stands on the screen."""
+    lines = [f"ddplaunch: error: {problem.what}"]
+    if problem.cause:
+        lines.append(f"  cause: {problem.cause}")
+    if problem.hint:
+        lines.append(f"  hint:  {problem.hint}")
+    return "\n".join(lines)

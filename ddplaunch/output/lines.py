@@ -1,0 +1,41 @@
+"""Bytes into whole lines, in bulk; nothing is decoded. [pure]"""
+
+# Of a line without an end this much is held back; then it goes out in pieces.
+LONGEST_HELD = 1 << 20
+
+
+def cut_lines(pending: bytes, chunk: bytes) -> tuple[bytes, bytes]:
+    """(complete lines, the beginning of the next one).
+
+    `python -u` writes a print()'s text and its newline separately: a line ends at its newline, not at
+    the end of a read.
+    """
+    end = chunk.rfind(b"\n") + 1
+    if not end:
+        return b"", pending + chunk
+    return pending + chunk[:end], chunk[end:]
+
+
+def prefix_lines(block: bytes, prefix: bytes) -> bytes:
+    """Put `prefix` before every line of a block that ends with a newline."""
+    return prefix + block[:-1].replace(b"\n", b"\n" + prefix) + b"\n"
+
+
+class Tail:
+    """The last bytes of a stream, whatever its length."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept = bytearray()
+
+    def add(self, chunk: bytes) -> None:
+        self._kept += chunk[-self._limit :]
+        if len(self._kept) > 2 * self._limit:
+            del self._kept[: -self._limit]
+
+    def lines(self) -> list[str]:
+        """Whole lines as far as they were kept; bytes that are no UTF-8 are shown as escapes."""
+        kept = bytes(self._kept[-self._limit :])
+        if len(self._kept) > self._limit:
+            kept = kept[kept.find(b"\n") + 1 :]
+        return kept.decode("utf-8", "backslashreplace").splitlines()

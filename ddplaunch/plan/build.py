@@ -1,0 +1,141 @@
+"""LaunchConfig + Machine -> LaunchPlan. [pure]"""
+
+from collections.abc import Mapping
+
+from ddplaunch.config.resolve import LaunchConfig, find_unknown_variables
+from ddplaunch.errors import LaunchError, Problem
+from ddplaunch.plan.devices import Visible, detect_visible
+from ddplaunch.plan.environment import attempt_env, find_stale, plan_common_env, plan_rank_env
+from ddplaunch.plan.model import LaunchPlan, Machine, WorkerSpec
+
+LOOPBACK = "127.0.0.1"
+
+
+def plan_launch(
+    config: LaunchConfig, machine: Machine, environ: Mapping[str, str], run_id: str
+) -> LaunchPlan:
+    """The whole run as seen from this node; the same inputs give the same plan."""
+    visible = detect_visible(environ, machine.cards)
+    nprocs, nproc_source = _plan_nprocs(config, machine, visible)
+    sources = {**config.sources, "nproc_per_node": nproc_source}
+    many = config.nnodes > 1
+    plan = LaunchPlan(
+        run_id=run_id,
+        host=machine.host,
+        nnodes=config.nnodes,
+        node_rank=config.node_rank,
+        nprocs=nprocs,
+        master_addr=config.master_addr if many or config.master_addr else LOOPBACK,
+        master_port=config.master_port,
+        control_port=config.master_port + 1 if many else None,
+        visible=visible,
+        workers=(),
+        sources=sources,
+        notices=(),
+    )
+    workers = plan_node(config, machine, environ, plan, config.node_rank)
+    plan = plan._replace(workers=workers)
+    return plan._replace(notices=_plan_notices(config, machine, environ, plan))
+
+
+def plan_node(
+    config: LaunchConfig, machine: Machine, environ: Mapping[str, str], plan: LaunchPlan, node_rank: int
+) -> tuple[WorkerSpec, ...]:
+    """The workers of one node, by local rank."""
+    nproc = plan.nprocs[node_rank]
+    common = plan_common_env(config, machine, environ, nproc)
+    first = sum(plan.nprocs[:node_rank])
+    return tuple(
+        WorkerSpec(
+            rank=first + local,
+            local_rank=local,
+            node_rank=node_rank,
+            argv=plan_argv(config, machine, first + local, local, plan.world_size, node_rank),
+            env={
+                **common,
+                **plan_rank_env(plan.run_id, plan.nprocs, node_rank, local, plan.master_addr),
+                **attempt_env(first + local, 0, plan.master_port, run_directory(machine, plan.run_id)),
+            },
+            devices=plan.visible.devices[local : local + 1],
+            cpus=None,
+            output=_plan_output(config, first + local, nproc),
+            interactive=nproc == 1,
+        )
+        for local in range(nproc)
+    )
+
+
+def plan_argv(
+    config: LaunchConfig, machine: Machine, rank: int, local_rank: int, world_size: int, node_rank: int
+) -> tuple[str, ...]:
+    """The worker's command line; the script's own arguments are never rewritten."""
+    argv: tuple[str, ...] = () if config.no_python else (config.python or machine.python, "-u")
+    argv += ("-m", config.script) if config.module else (config.script,)
+    if config.pass_local_rank == "dash":
+        argv += (f"--local-rank={local_rank}",)
+    elif config.pass_local_rank == "underscore":
+        argv += (f"--local_rank={local_rank}",)
+    argv += config.script_args
+    if not config.wrap or (config.wrap_ranks is not None and rank not in config.wrap_ranks):
+        return argv
+    known = {"rank": rank, "local_rank": local_rank, "node_rank": node_rank, "world_size": world_size}
+    return tuple(_fill(word, known) for word in config.wrap) + argv
+
+
+def run_directory(machine: Machine, run_id: str) -> str:
+    """Where the files of a run live that nobody asked to keep."""
+    return f"{machine.temporary_directory}/ddplaunch-{run_id}"
+
+
+def _fill(word: str, known: Mapping[str, int]) -> str:
+    """Only the four names are filled in: other braces belong to the wrapped command."""
+    for name, value in known.items():
+        word = word.replace("{" + name + "}", str(value))
+    return word
+
+
+def _plan_nprocs(config: LaunchConfig, machine: Machine, visible: Visible) -> tuple[tuple[int, ...], str]:
+    asked = config.nproc_per_node
+    if isinstance(asked, tuple):
+        nprocs = asked * config.nnodes if len(asked) == 1 else asked
+        return nprocs, config.sources["nproc_per_node"]
+    if asked == "cpu":
+        return (machine.cpus,) * config.nnodes, _count(machine.cpus, "usable CPU")
+    cards = len(visible.devices)
+    if asked == "gpu" and not cards:
+        raise LaunchError(
+            Problem(
+                f"{config.sources['nproc_per_node']} gpu: no GPU is visible",
+                f"seen by {visible.source}",
+                "--nproc-per-node cpu, or a number, starts workers without one",
+            )
+        )
+    return (cards or 1,) * config.nnodes, _count(cards, "visible GPU")
+
+
+def _plan_output(config: LaunchConfig, rank: int, nproc: int) -> str:
+    if config.console is not None and rank not in config.console:
+        return "hidden"
+    mode = config.output or ("prefix" if nproc > 1 else "raw")
+    return "prefix" if mode == "prefix" else "inherit"
+
+
+def _plan_notices(
+    config: LaunchConfig, machine: Machine, environ: Mapping[str, str], plan: LaunchPlan
+) -> tuple[str, ...]:
+    notices = []
+    stale = find_stale(environ, plan.workers[0])
+    if stale:
+        ignored = ", ".join(f"{name}={environ[name]}" for name in stale)
+        notices.append(f"ignored {ignored} from the environment; workers get their own")
+    unknown = find_unknown_variables(environ)
+    if unknown:
+        notices.append(f"no option reads {', '.join(unknown)} from the environment")
+    if machine.other_environment and not config.python and not config.no_python:
+        active = machine.other_environment
+        notices.append(f"workers run on {machine.python}, but the active environment is {active}")
+    return tuple(notices)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number < 2 else 's'}"

@@ -1,0 +1,52 @@
+"""The plan: everything that will be started, as plain values that can be printed and compared. [pure]"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ddplaunch.plan.devices import Visible
+
+
+class Machine(NamedTuple):
+    """What the probes saw of this machine before planning."""
+
+    host: str
+    python: str  # the interpreter ddplaunch runs on
+    other_environment: str | None  # the active virtual environment, when it is another one
+    cpus: int  # usable ones: affinity and cgroup quota
+    cards: int  # NVIDIA cards; 0 when there are none or they cannot be counted
+    temporary_directory: str
+
+
+class WorkerSpec(NamedTuple):
+    """Everything needed to start one worker, nothing known only afterwards."""
+
+    rank: int
+    local_rank: int
+    node_rank: int
+    argv: tuple[str, ...]
+    env: Mapping[str, str]  # what the launcher adds or changes
+    devices: tuple[str, ...]
+    cpus: tuple[int, ...] | None
+    output: str  # "inherit", "prefix" or "hidden"
+    interactive: bool  # keeps the launcher's stdin
+
+
+class LaunchPlan(NamedTuple):
+    """One run, seen from this node."""
+
+    run_id: str
+    host: str
+    nnodes: int
+    node_rank: int
+    nprocs: tuple[int, ...]  # workers of each node, by node rank
+    master_addr: str | None
+    master_port: int  # 0: picked when the run starts
+    control_port: int | None
+    visible: Visible
+    workers: tuple[WorkerSpec, ...]  # this node's, by local rank
+    sources: Mapping[str, str]
+    notices: tuple[str, ...]
+
+    @property
+    def world_size(self) -> int:
+        return sum(self.nprocs)

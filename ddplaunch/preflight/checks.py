@@ -1,0 +1,138 @@
+"""Judging what the probes saw: problems stop a launch, warnings do not. [pure]"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ddplaunch.config.resolve import LaunchConfig
+from ddplaunch.errors import EXIT_PREFLIGHT, Problem
+from ddplaunch.plan.model import LaunchPlan
+from ddplaunch.preflight.facts import LimitFacts, ScriptFacts
+
+FILES_PER_WORKER = 4  # two pipes, a pidfd, one to spare while it is being started
+FILES_OF_LAUNCHER = 64
+MEMORY_PER_WORKER = 150 << 20  # what `import torch` takes
+SMALL_SHARED_MEMORY = 1 << 30
+
+
+class Verdict(NamedTuple):
+    problems: tuple[Problem, ...]
+    warnings: tuple[str, ...]
+    open_files: int | None  # raise the soft limit to this
+
+
+def check_launch(
+    config: LaunchConfig,
+    plan: LaunchPlan,
+    environ: Mapping[str, str],
+    script: ScriptFacts,
+    interpreter: ScriptFacts | None,
+    limits: LimitFacts,
+) -> Verdict:
+    problems = [
+        *check_nesting(environ),
+        *check_script(config, script),
+        *check_interpreter(interpreter),
+        *plan.visible.problems,
+        *check_devices(plan),
+        *check_master(plan),
+    ]
+    warnings, open_files = check_limits(limits, len(plan.workers))
+    return Verdict(tuple(problems), tuple(warnings), open_files)
+
+
+def check_nesting(environ: Mapping[str, str]) -> list[Problem]:
+    if "LOCAL_RANK" not in environ or "DDPLAUNCH_RUN_ID" not in environ:
+        return []
+    return [
+        Problem(
+            "ddplaunch was started inside one of its own workers",
+            f"DDPLAUNCH_RUN_ID={environ['DDPLAUNCH_RUN_ID']} and LOCAL_RANK={environ['LOCAL_RANK']} are set",
+            "start it once per node; if a run inside a run is meant: env -u DDPLAUNCH_RUN_ID ddplaunch ...",
+            EXIT_PREFLIGHT,
+        )
+    ]
+
+
+def check_script(config: LaunchConfig, script: ScriptFacts) -> list[Problem]:
+    what = "program" if config.no_python else "script"
+    if script.missing:
+        hint = "" if config.no_python else "the script comes after ddplaunch's own options"
+        return [Problem(f"cannot find the {what} {script.path}", script.missing.lower(), hint)]
+    if script.is_directory and not config.no_python:
+        return [Problem(f"{script.path} is a directory", hint="name the script inside it")]
+    if config.no_python and (script.is_directory or not script.is_executable):
+        cause = "it is a directory" if script.is_directory else "--no-python runs it as a program"
+        return [Problem(f"{script.path} is not executable", cause, f"chmod +x {script.path}")]
+    if not script.is_readable and not config.no_python:
+        return [Problem(f"cannot read the {what} {script.path}", "permission denied")]
+    return []
+
+
+def check_interpreter(interpreter: ScriptFacts | None) -> list[Problem]:
+    if interpreter is None:
+        return []
+    if interpreter.missing:
+        return [Problem(f"cannot find --python {interpreter.path}", interpreter.missing.lower())]
+    if interpreter.is_directory or not interpreter.is_executable:
+        return [Problem(f"--python {interpreter.path} is not executable")]
+    return []
+
+
+def check_devices(plan: LaunchPlan) -> list[Problem]:
+    """Without any visible card the run is a CPU run, and any number of workers is fine."""
+    workers, cards = len(plan.workers), len(plan.visible.devices)
+    if not cards or workers <= cards:
+        return []
+    return [
+        Problem(
+            f"{workers} workers, but only {cards} visible {'card' if cards == 1 else 'cards'}",
+            f"--nproc-per-node is {workers} ({plan.sources['nproc_per_node']}); "
+            f"{plan.visible.source} shows {', '.join(plan.visible.devices)}",
+            f"--nproc-per-node {cards}, or show more cards, or none (CUDA_VISIBLE_DEVICES=) for a CPU run",
+            EXIT_PREFLIGHT,
+        )
+    ]
+
+
+def check_master(plan: LaunchPlan) -> list[Problem]:
+    if plan.nnodes == 1:
+        return []
+    address = plan.master_addr
+    hint = "--master-addr with the address or name of node 0, the same on every node"
+    if address is None:
+        return [Problem("no master address", f"there are {plan.nnodes} nodes", hint, EXIT_PREFLIGHT)]
+    if address in ("localhost", "::1", "0.0.0.0", "::") or address.startswith("127."):
+        cause = f"there are {plan.nnodes} nodes, and on each of them {address} is the node itself"
+        return [
+            Problem(
+                f"master address {address} cannot be reached from other nodes", cause, hint, EXIT_PREFLIGHT
+            )
+        ]
+    return []
+
+
+def check_limits(limits: LimitFacts, workers: int) -> tuple[list[str], int | None]:
+    """Warnings, and the number of open files to raise the soft limit to."""
+    warnings = []
+    wanted = FILES_OF_LAUNCHER + FILES_PER_WORKER * workers
+    raise_to = None
+    if limits.open_files is not None and limits.open_files < wanted:
+        hard = limits.open_files_hard
+        raise_to = wanted if hard is None else min(wanted, hard)
+        if raise_to < wanted:
+            warnings.append(
+                f"{workers} workers need about {wanted} open files, and the hard limit is {hard}: ulimit -Hn"
+            )
+    shared = limits.shared_memory_bytes
+    if shared is not None and shared < SMALL_SHARED_MEMORY:
+        warnings.append(
+            f"/dev/shm has {shared >> 20} MiB; DataLoader workers and NCCL want 1 GiB or more "
+            "(docker run --shm-size=8g)"
+        )
+    memory = limits.available_memory_bytes
+    if memory is not None and memory < workers * MEMORY_PER_WORKER:
+        warnings.append(
+            f"{memory >> 20} MiB of memory are free; {workers} workers need about "
+            f"{workers * MEMORY_PER_WORKER >> 20} MiB for torch alone"
+        )
+    return warnings, raise_to

@@ -1,0 +1,65 @@
+"""Preflight as one step: look, judge, reserve the port; everything that is wrong is said at once."""
+
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from ddplaunch.config.resolve import LaunchConfig
+from ddplaunch.errors import EXIT_PREFLIGHT, LaunchError, Problem
+from ddplaunch.plan.model import LaunchPlan
+from ddplaunch.preflight.checks import check_launch
+from ddplaunch.preflight.ports import PortTakenError, release_early, reserve_port
+from ddplaunch.preflight.probes import probe_interpreter, probe_limits, probe_script, raise_open_files
+
+
+class Gate(NamedTuple):
+    """The launch may go on."""
+
+    master_port: int
+    warnings: tuple[str, ...]
+
+
+@contextmanager
+def open_gate(config: LaunchConfig, plan: LaunchPlan, environ: Mapping[str, str]) -> Iterator[Gate]:
+    """Hold what was checked until the run is over, or raise a LaunchError with every problem."""
+    verdict = check_launch(
+        config,
+        plan,
+        environ,
+        probe_script(config, environ),
+        probe_interpreter(config, environ),
+        probe_limits(wants_shared_memory=bool(plan.visible.devices)),
+    )
+    problems = list(verdict.problems)
+    held: socket.socket | None = None
+    if plan.node_rank == 0:  # only the node that hosts the port tests it
+        try:
+            held = reserve_port(plan.master_port)
+        except (PortTakenError, OSError) as error:
+            problems.append(_port_problem(plan.master_port, error))
+    try:
+        if problems:
+            raise LaunchError(*problems)
+        if verdict.open_files is not None:
+            raise_open_files(verdict.open_files)
+        port = plan.master_port if held is None else held.getsockname()[1]
+        if held is not None and release_early():
+            held.close()
+        yield Gate(port, verdict.warnings)
+    finally:
+        if held is not None:
+            held.close()
+
+
+def _port_problem(port: int, error: PortTakenError | OSError) -> Problem:
+    if isinstance(error, PortTakenError):
+        return Problem(
+            f"port {port} on this machine is already in use",
+            error.holder,
+            "leave --master-port out, and ddplaunch picks a free one",
+            EXIT_PREFLIGHT,
+        )
+    reason = (error.strerror or str(error)).lower()
+    hint = "ports below 1024 need root" if 0 < port < 1024 else ""
+    return Problem(f"cannot use port {port} on this machine", reason, hint, EXIT_PREFLIGHT)

@@ -1,0 +1,123 @@
+"""A port that is ours before anybody listens on it, and the name of whoever holds it otherwise."""
+
+import errno
+import os
+import socket
+import sys
+
+# /proc/net/tcp, "st" column.
+_LISTEN = "0A"
+
+Family = socket.AddressFamily
+
+
+class PortTakenError(Exception):
+    """Someone else has the port; `holder` names them as well as this system lets us."""
+
+    def __init__(self, holder: str) -> None:
+        super().__init__(holder)
+        self.holder = holder
+
+
+def reserve_port(port: int) -> socket.socket:
+    """Hold `port` (0: any free one) until the socket is closed; rank 0's store can still listen on it.
+
+    The first bind is strict, so a second launcher fails on it. SO_REUSEADDR, set afterwards on a socket
+    that never listens, then lets torch's TCPStore (which sets it too) bind and listen on the same port,
+    while every other strict bind and the kernel's own choice avoid it. Linux only: elsewhere the caller
+    releases the port just before the workers start.
+    """
+    try:
+        held = _bind(port, reuse=False)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        held = _bind_over_time_wait(port)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return held
+
+
+def release_early() -> bool:
+    """Whether a held port keeps rank 0 from listening on this system."""
+    return sys.platform != "linux"
+
+
+def _bind_over_time_wait(port: int) -> socket.socket:
+    """After a run its connections linger for a minute (TIME_WAIT): that is nobody's port.
+
+    Such leftovers stand in /proc/net/tcp; a port that another launcher has reserved does not.
+    """
+    states = _connection_states(port)
+    if not states or _LISTEN in states:
+        raise PortTakenError(_find_holder(port))
+    try:
+        return _bind(port, reuse=True)
+    except OSError:
+        raise PortTakenError(_find_holder(port)) from None
+
+
+def _bind(port: int, *, reuse: bool) -> socket.socket:
+    """One socket for IPv4 and IPv6, as torch's store has; IPv4 alone where there is no IPv6."""
+    try:
+        held = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    except OSError:
+        return _bind_address(socket.socket(socket.AF_INET, socket.SOCK_STREAM), "0.0.0.0", port, reuse)
+    held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    try:
+        return _bind_address(held, "::", port, reuse)
+    except OSError as error:
+        if error.errno != errno.EADDRNOTAVAIL:  # IPv6 compiled in, but switched off
+            raise
+    return _bind_address(socket.socket(socket.AF_INET, socket.SOCK_STREAM), "0.0.0.0", port, reuse)
+
+
+def _bind_address(held: socket.socket, address: str, port: int, reuse: bool) -> socket.socket:
+    try:
+        if reuse:
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind((address, port))
+    except OSError:
+        held.close()
+        raise
+    return held
+
+
+def _connection_states(port: int) -> set[str]:
+    states: set[str] = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(table) as file:
+                rows = [line.split() for line in file.readlines()[1:]]
+        except OSError:
+            continue
+        states.update(row[3] for row in rows if row[1].endswith(f":{port:04X}"))
+    return states
+
+
+def _find_holder(port: int) -> str:
+    """`pid 4121 (python train.py) listens on it`, or what can be said without the right to look."""
+    import psutil
+
+    try:
+        connections = psutil.net_connections("tcp")
+    except (psutil.Error, OSError):  # macOS without root
+        connections = []
+    holders = [c for c in connections if c.laddr and c.laddr.port == port and c.pid]
+    if not holders:
+        if _LISTEN in _connection_states(port):
+            return "a process of another user listens on it"
+        return "another launcher, or a process of another user, has reserved it"
+    holder = min(holders, key=lambda c: c.status != psutil.CONN_LISTEN)
+    verb = "listens on it" if holder.status == psutil.CONN_LISTEN else "uses it"
+    return f"pid {holder.pid} ({_command(holder.pid)}) {verb}"
+
+
+def _command(pid: int) -> str:
+    import psutil
+
+    try:
+        words = psutil.Process(pid).cmdline() or [psutil.Process(pid).name()]
+    except psutil.Error:
+        return "gone by now"
+    line = " ".join([os.path.basename(words[0]), *words[1:]])
+    return line if len(line) <= 60 else line[:57] + "..."

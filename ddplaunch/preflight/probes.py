@@ -1,0 +1,146 @@
+"""Looking at this machine. Reads only; what it means is for checks.py to say."""
+
+import os
+import stat
+import sys
+from collections.abc import Mapping
+
+from ddplaunch.config.resolve import LaunchConfig
+from ddplaunch.plan.model import Machine
+from ddplaunch.preflight.facts import LimitFacts, ScriptFacts
+
+
+def probe_machine(environ: Mapping[str, str]) -> Machine:
+    return Machine(
+        host=os.uname().nodename,
+        python=sys.executable,
+        other_environment=_probe_other_environment(environ),
+        cpus=probe_usable_cpus(),
+        cards=probe_card_count(),
+        temporary_directory=(environ.get("TMPDIR") or "/tmp").rstrip("/"),
+    )
+
+
+def probe_usable_cpus() -> int:
+    """CPUs that workers may run on: the affinity mask, or the cgroup's quota where that is less."""
+    # macOS has no affinity.
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = _probe_cpu_quota()
+    return max(1, min(count, quota)) if quota else count
+
+
+def probe_card_count() -> int:
+    """NVIDIA cards by their device files: no driver library is loaded, nothing is initialised."""
+    try:
+        names = os.listdir("/dev")
+    except OSError:
+        return 0
+    return sum(name.startswith("nvidia") and name[6:].isdigit() for name in names)
+
+
+def probe_script(config: LaunchConfig, environ: Mapping[str, str]) -> ScriptFacts:
+    """What would be executed; a module is looked up by Python itself, later."""
+    path = config.script
+    if config.module:
+        return ScriptFacts(path)
+    if config.no_python and "/" not in path:
+        found = _find_program(path, environ)
+        if found is None:
+            return ScriptFacts(path, missing="no program of that name in PATH")
+        path = found
+    return _probe_file(path)
+
+
+def probe_interpreter(config: LaunchConfig, environ: Mapping[str, str]) -> ScriptFacts | None:
+    """`--python`, when it was given: it is executed like any program."""
+    if config.python is None:
+        return None
+    path = config.python
+    found = path if "/" in path else _find_program(path, environ)
+    return (
+        ScriptFacts(path, missing="no program of that name in PATH") if found is None else _probe_file(found)
+    )
+
+
+def probe_limits(wants_shared_memory: bool) -> LimitFacts:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return LimitFacts(
+        open_files=None if soft == resource.RLIM_INFINITY else soft,
+        open_files_hard=None if hard == resource.RLIM_INFINITY else hard,
+        shared_memory_bytes=_probe_shared_memory() if wants_shared_memory else None,
+        available_memory_bytes=_probe_available_memory(),
+    )
+
+
+def raise_open_files(wanted: int) -> None:
+    """Lift the soft limit for this process and its workers; the caller knows that `wanted` is allowed."""
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _probe_file(path: str) -> ScriptFacts:
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError) as error:
+        return ScriptFacts(path, missing=getattr(error, "strerror", None) or str(error))
+    return ScriptFacts(
+        path,
+        is_directory=stat.S_ISDIR(mode),
+        is_readable=os.access(path, os.R_OK),
+        is_executable=os.access(path, os.X_OK),
+    )
+
+
+def _find_program(name: str, environ: Mapping[str, str]) -> str | None:
+    for directory in environ.get("PATH", os.defpath).split(os.pathsep):
+        path = os.path.join(directory or ".", name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def _probe_other_environment(environ: Mapping[str, str]) -> str | None:
+    active = environ.get("VIRTUAL_ENV") or environ.get("CONDA_PREFIX")
+    if not active or os.path.realpath(active) == os.path.realpath(sys.prefix):
+        return None
+    return active
+
+
+def _probe_cpu_quota() -> int | None:
+    """Whole CPUs of this process's cgroup: v2's `cpu.max`, else v1's two files."""
+    limit = _read("/sys/fs/cgroup/cpu.max").split()
+    if not limit:
+        directory = "/sys/fs/cgroup/cpu/cpu.cfs_"
+        limit = [_read(directory + "quota_us").strip(), _read(directory + "period_us").strip()]
+    try:
+        quota, period = int(limit[0]), int(limit[1])
+    except (ValueError, IndexError):  # "max", or no such file
+        return None
+    return max(1, quota // period) if quota > 0 and period > 0 else None
+
+
+def _probe_shared_memory() -> int | None:
+    try:
+        facts = os.statvfs("/dev/shm")
+    except OSError:
+        return None
+    return facts.f_frsize * facts.f_blocks
+
+
+def _probe_available_memory() -> int | None:
+    for line in _read("/proc/meminfo").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""

@@ -1,0 +1,47 @@
+"""Choosing the last lines of a worker that are worth showing. [pure]"""
+
+from collections.abc import Sequence
+
+LAST_LINES = 20
+MOST_LINES = 60
+
+_TRACEBACK = "Traceback (most recent call last):"
+_CHAINED = (
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
+)
+
+
+def choose_lines(tail: Sequence[str]) -> tuple[str, ...]:
+    """The last lines, back to the beginning of the traceback they belong to."""
+    lines = _strip_blank(tail)
+    start = max(0, len(lines) - LAST_LINES)
+    first = _traceback_start(lines)
+    if first is not None:
+        start = first if len(lines) - first > 3 else min(start, first)
+    chosen = lines[start:]
+    if len(chosen) <= MOST_LINES:
+        return tuple(chosen)
+    head, end = chosen[:10], chosen[-(MOST_LINES - 10) :]
+    left_out = len(chosen) - len(head) - len(end)
+    return (*head, f"... {left_out} lines left out ...", *end)
+
+
+def _traceback_start(lines: Sequence[str]) -> int | None:
+    """Where the last traceback begins; a chain of exceptions is one traceback."""
+    starts = [index for index, line in enumerate(lines) if _TRACEBACK in line]
+    if not starts:
+        return None
+    first = starts[-1]
+    for earlier in reversed(starts[:-1]):
+        if not any(chained in line for line in lines[earlier:first] for chained in _CHAINED):
+            break
+        first = earlier
+    return first
+
+
+def _strip_blank(tail: Sequence[str]) -> list[str]:
+    lines = list(tail)
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return lines

@@ -1,0 +1,62 @@
+"""The last block on the screen: what failed first, and why. [pure]"""
+
+from ddplaunch.report.hints import find_hint
+from ddplaunch.report.model import Failure, RunResult, WorkerRecord
+from ddplaunch.report.tails import choose_lines
+from ddplaunch.report.words import describe_exit, describe_ranks, describe_seconds
+
+
+def render_report(result: RunResult) -> str:
+    """Plain text that ends with the failing worker's own last lines; empty after a success."""
+    if result.outcome == "success":
+        return ""
+    workers = result.attempts[-1].workers if result.attempts else ()
+    if result.first_failure is not None:
+        return _render_failure(result.first_failure, workers)
+    return _render_interruption(result, workers)
+
+
+def _render_failure(failure: Failure, workers: tuple[WorkerRecord, ...]) -> str:
+    worker = failure.worker
+    signal_note = ", not sent by the launcher" if (worker.returncode or 0) < 0 else ""
+    after = describe_seconds(worker.seconds)
+    lines = [
+        f"ddplaunch: first failure: rank {worker.rank}, "
+        f"{describe_exit(worker.returncode)}{signal_note}, after {after}",
+        f"  where:  node {worker.node_rank}, host {worker.host}, pid {worker.pid}, "
+        f"local rank {worker.local_rank}",
+        *_render_others(worker, workers),
+    ]
+    chosen = choose_lines(failure.tail)
+    hint = find_hint(chosen)
+    if hint:
+        lines.append(f"  hint:   {hint}")
+    if chosen:
+        lines += [f"  its last lines on {failure.tail_from}:", "", *chosen]
+    return "\n".join(lines)
+
+
+def _render_others(failed: WorkerRecord, workers: tuple[WorkerRecord, ...]) -> list[str]:
+    others = [worker for worker in workers if worker.rank != failed.rank]
+    stopped = [worker.rank for worker in others if worker.stopped_by_launcher]
+    done = [worker.rank for worker in others if not worker.stopped_by_launcher]
+    told = []
+    if stopped:
+        told.append(f"{describe_ranks(stopped)} stopped by the launcher")
+    if done:
+        told.append(f"{describe_ranks(done)} had finished before")
+    lines = [f"  others: {', '.join(told)}"] if told else []
+    return lines + _render_unkillable(workers)
+
+
+def _render_unkillable(workers: tuple[WorkerRecord, ...]) -> list[str]:
+    left = [f"rank {worker.rank} (pid {worker.pid})" for worker in workers if worker.returncode is None]
+    return [f"  left:   {', '.join(left)} could not be killed: stuck in the kernel"] if left else []
+
+
+def _render_interruption(result: RunResult, workers: tuple[WorkerRecord, ...]) -> str:
+    lines = [f"ddplaunch: {result.reason}, after {describe_seconds(result.seconds)}"]
+    stopped = [worker.rank for worker in workers if worker.stopped_by_launcher]
+    if stopped:
+        lines.append(f"  others: {describe_ranks(stopped)} stopped by the launcher")
+    return "\n".join(lines + _render_unkillable(workers))

@@ -1,0 +1,52 @@
+"""Exit codes, signals, ranks and times in words. [pure]"""
+
+import signal
+from collections.abc import Iterable
+
+
+def describe_exit(returncode: int | None) -> str:
+    """`exit code 7`, `killed by SIGKILL`, `killed by SIGSEGV (segmentation fault)`."""
+    if returncode is None:
+        return "could not be killed"
+    if returncode >= 0:
+        return f"exit code {returncode}"
+    return f"killed by {describe_signal(-returncode)}"
+
+
+def describe_signal(signum: int) -> str:
+    try:
+        name = signal.Signals(signum).name
+    except ValueError:
+        return f"signal {signum}"
+    words = (signal.strsignal(signum) or "").lower()
+    return name if not words or words in ("killed", "terminated", "interrupt") else f"{name} ({words})"
+
+
+def exit_code_of(returncode: int) -> int:
+    """As a shell spells it: 128 + n for signal n."""
+    return returncode if returncode >= 0 else 128 - returncode
+
+
+def describe_ranks(ranks: Iterable[int]) -> str:
+    """`rank 4`, `ranks 0-2, 5`."""
+    ordered = sorted(ranks)
+    runs: list[list[int]] = []
+    for rank in ordered:
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    shown = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return f"{'rank' if len(ordered) == 1 else 'ranks'} {shown}"
+
+
+def describe_seconds(seconds: float) -> str:
+    """`0.42 s`, `12.3 s`, `7 min 5 s`, `3 h 20 min`."""
+    if seconds < 1:
+        return f"{seconds:.2f} s"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,54 @@
+"""Signals to the launcher become bytes in a pipe: the loop reads them when it is ready to."""
+
+import os
+import signal
+from types import FrameType
+
+_WATCHED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGCONT,
+    signal.SIGWINCH,
+)
+
+
+class SignalPipe:
+    """From construction to close(), no watched signal ends the launcher.
+
+    Installed before the first worker starts: a signal that comes in between is kept, not lost, and
+    cannot leave a worker behind. exec resets the handlers, so workers start with the defaults.
+    """
+
+    def __init__(self) -> None:
+        self.fd, self._write = os.pipe()
+        os.set_blocking(self.fd, False)
+        os.set_blocking(self._write, False)
+        self._before: dict[signal.Signals, object] = {}
+        # No warning when full: one byte of each kind is all that is needed.
+        self._wakeup_before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        for signum in (*_WATCHED, signal.SIGCHLD):
+            if signum == signal.SIGHUP and signal.getsignal(signum) == signal.SIG_IGN:
+                continue  # nohup
+            self._before[signum] = signal.signal(signum, _note)
+
+    def read(self) -> list[int]:
+        """The signals since the last call, in order, SIGCHLD left out."""
+        try:
+            return [signum for signum in os.read(self.fd, 4096) if signum != signal.SIGCHLD]
+        except BlockingIOError:
+            return []
+
+    def close(self) -> None:
+        signal.set_wakeup_fd(self._wakeup_before)
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)  # type: ignore[arg-type]
+        os.close(self.fd)
+        os.close(self._write)
+
+
+def _note(signum: int, frame: FrameType | None) -> None:
+    """Python writes the number to the wakeup descriptor; there is nothing else to do."""
