@@ -27,15 +27,17 @@ class Tail:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._kept = bytearray()
+        self._seen = 0
 
     def add(self, chunk: bytes) -> None:
+        self._seen += len(chunk)
         self._kept += chunk[-self._limit :]
         if len(self._kept) > 2 * self._limit:
             del self._kept[: -self._limit]
 
     def lines(self) -> list[str]:
-        """Whole lines as far as they were kept; bytes that are no UTF-8 are shown as escapes."""
+        """The lines that were kept whole; bytes that are no UTF-8 are shown as escapes."""
         kept = bytes(self._kept[-self._limit :])
-        if len(self._kept) > self._limit:
-            kept = kept[kept.find(b"\n") + 1 :]
+        if self._seen > self._limit and b"\n" in kept[:-1]:
+            kept = kept[kept.index(b"\n") + 1 :]
         return kept.decode("utf-8", "backslashreplace").splitlines()

@@ -57,7 +57,7 @@ def check_script(config: LaunchConfig, script: ScriptFacts) -> list[Problem]:
     what = "program" if config.no_python else "script"
     if script.missing:
         hint = "" if config.no_python else "the script comes after ddplaunch's own options"
-        return [Problem(f"cannot find the {what} {script.path}", script.missing.lower(), hint)]
+        return [Problem(f"cannot find the {what} {script.path}", script.missing, hint)]
     if script.is_directory and not config.no_python:
         return [Problem(f"{script.path} is a directory", hint="name the script inside it")]
     if config.no_python and (script.is_directory or not script.is_executable):
@@ -72,7 +72,7 @@ def check_interpreter(interpreter: ScriptFacts | None) -> list[Problem]:
     if interpreter is None:
         return []
     if interpreter.missing:
-        return [Problem(f"cannot find --python {interpreter.path}", interpreter.missing.lower())]
+        return [Problem(f"cannot find --python {interpreter.path}", interpreter.missing)]
     if interpreter.is_directory or not interpreter.is_executable:
         return [Problem(f"--python {interpreter.path} is not executable")]
     return []

@@ -86,7 +86,7 @@ def _probe_file(path: str) -> ScriptFacts:
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError) as error:
-        return ScriptFacts(path, missing=getattr(error, "strerror", None) or str(error))
+        return ScriptFacts(path, missing=(getattr(error, "strerror", None) or str(error)).lower())
     return ScriptFacts(
         path,
         is_directory=stat.S_ISDIR(mode),

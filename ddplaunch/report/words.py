@@ -50,3 +50,13 @@ def describe_seconds(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def describe_wait(ranks: Iterable[int], signum: int | None, kill_in: float) -> str:
+    """What is said while workers are being stopped."""
+    if signum is None:
+        return f"waiting for {describe_ranks(ranks)} to stop; SIGKILL in {kill_in:.0f} s"
+    again = "; Ctrl-C again kills at once" if signum == signal.SIGINT else ""
+    return (
+        f"received {describe_signal(signum)}: stopping {describe_ranks(ranks)}, up to {kill_in:.0f} s{again}"
+    )

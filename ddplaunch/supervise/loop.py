@@ -15,6 +15,7 @@ from ddplaunch.supervise.signals import SignalPipe
 from ddplaunch.supervise.spawn import Worker
 from ddplaunch.supervise.state import (
     Action,
+    Announce,
     ClearGroup,
     DeadlinePassed,
     Event,
@@ -122,6 +123,8 @@ class Supervisor:
                 self._kill(ranks)
             case ClearGroup(rank=rank):
                 self._kill([rank])
+            case Announce():
+                self._announce(action)
 
     def _kill(self, ranks: Iterable[int]) -> None:
         """SIGKILL whole groups. The ids are still ours: nobody has been reaped yet."""
@@ -130,6 +133,11 @@ class Supervisor:
             _send(worker.process.pid, signal.SIGKILL)
             if worker.leads_group:
                 _send_group(worker.process.pid, signal.SIGKILL)
+
+    def _announce(self, news: Announce) -> None:
+        from ddplaunch.report.words import describe_wait
+
+        self.console.err.write(f"ddplaunch: {describe_wait(*news)}\n".encode())
 
     # --- waiting -----------------------------------------------------------------------------------
 

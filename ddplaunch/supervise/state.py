@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 # How long SIGKILL may take before a worker counts as unkillable (it hangs in the kernel).
 KILL_SECONDS = 3.0
+# A worker that takes longer than this to stop is named; then again, less and less often.
+PATIENCE_SECONDS = 2.0
 # Slurm sends SIGTERM twice within 0.1 s at the time limit.
 TERM_WINDOW_SECONDS = 2.0
 
@@ -66,7 +68,15 @@ class ClearGroup(NamedTuple):
     rank: int
 
 
-Action = SignalWorkers | KillWorkers | ClearGroup
+class Announce(NamedTuple):
+    """Tell the user what is being waited for."""
+
+    ranks: frozenset[int]
+    signum: int | None  # what asked for the stop; None: still waiting
+    kill_in: float  # seconds until SIGKILL
+
+
+Action = SignalWorkers | KillWorkers | ClearGroup | Announce
 
 
 class State(NamedTuple):
@@ -74,10 +84,18 @@ class State(NamedTuple):
     grace_seconds: float
     phase: Phase = Phase.WATCHING
     cause: Cause | None = None  # the first failure, or the signal that ended the run
-    deadline: float | None = None
+    kill_at: float | None = None  # the end of the grace, or of the patience with SIGKILL
+    remind_at: float | None = None  # when to say who is still being waited for
+    stopping_since: float = 0.0
     exits: tuple[WorkerExited, ...] = ()  # in the order they were seen
     stopped: frozenset[int] = frozenset()  # ranks that the launcher told to stop
     terminated_at: float | None = None  # the first SIGTERM
+
+    @property
+    def deadline(self) -> float | None:
+        """When to look again even if nothing happens."""
+        times = [at for at in (self.kill_at, self.remind_at) if at is not None]
+        return min(times, default=None)
 
 
 def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
@@ -102,14 +120,15 @@ def _worker_exited(state: State, event: WorkerExited) -> tuple[State, tuple[Acti
         state, stop = _stop(state, event, signal.SIGTERM)
         actions += stop
     if not state.alive:
-        state = state._replace(phase=Phase.OVER, deadline=None)
+        state = _over(state)
     return state, actions
 
 
 def _stop_requested(state: State, event: SignalReceived) -> tuple[State, tuple[Action, ...]]:
     """The first one stops; an impatient Ctrl-C, or a SIGTERM well after the first, kills."""
     if state.phase is Phase.WATCHING:
-        return _stop(state, event, event.signum)
+        state, actions = _stop(state, event, event.signum)
+        return state, (*actions, Announce(state.alive, event.signum, state.grace_seconds))
     if state.phase is not Phase.STOPPING:
         return state, ()
     if event.signum == signal.SIGINT:
@@ -124,10 +143,14 @@ def _stop_requested(state: State, event: SignalReceived) -> tuple[State, tuple[A
 
 
 def _deadline_passed(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
-    if state.phase is Phase.STOPPING:
-        return _kill(state, at)
-    if state.phase is Phase.KILLING:  # unkillable: leave it, and say so
-        return state._replace(phase=Phase.OVER, deadline=None), ()
+    if state.kill_at is not None and at >= state.kill_at:
+        if state.phase is Phase.STOPPING:
+            return _kill(state, at)
+        return _over(state), ()  # unkillable: leave it, and say so
+    if state.remind_at is not None and at >= state.remind_at:
+        waited = at - state.stopping_since
+        left = (state.kill_at or at) - at
+        return state._replace(remind_at=at + waited), (Announce(state.alive, None, left),)
     return state, ()
 
 
@@ -136,7 +159,9 @@ def _stop(state: State, cause: Cause, signum: int) -> tuple[State, tuple[Action,
     state = state._replace(
         phase=Phase.STOPPING,
         cause=cause,
-        deadline=cause.at + state.grace_seconds,
+        kill_at=cause.at + state.grace_seconds,
+        remind_at=cause.at + PATIENCE_SECONDS,
+        stopping_since=cause.at,
         stopped=state.alive,
         terminated_at=cause.at if is_term else None,
     )
@@ -144,5 +169,9 @@ def _stop(state: State, cause: Cause, signum: int) -> tuple[State, tuple[Action,
 
 
 def _kill(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
-    state = state._replace(phase=Phase.KILLING, deadline=at + KILL_SECONDS)
+    state = state._replace(phase=Phase.KILLING, kill_at=at + KILL_SECONDS, remind_at=None)
     return state, (KillWorkers(state.alive),)
+
+
+def _over(state: State) -> State:
+    return state._replace(phase=Phase.OVER, kill_at=None, remind_at=None)

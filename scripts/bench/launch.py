@@ -88,7 +88,9 @@ def main() -> None:
                 print(f"  {name:<10} {seconds * 1000:8.1f} ms   {ratio:5.2f}x{note}")
             results[f"launch_{workers}"] = best["ddplaunch"] / best["bash loop"]
         results["rss_mb"] = peak_rss_mb([DDPLAUNCH, "--nproc-per-node", "8", script])
-        print(f"peak memory of the launcher: {results['rss_mb']:.1f} MB   (promised: at most {PROMISED_RSS_MB})")
+        print(
+            f"peak memory of the launcher: {results['rss_mb']:.1f} MB   (promised: at most {PROMISED_RSS_MB})"
+        )
     if options.json:
         print(json.dumps(results))
 

@@ -1,6 +1,6 @@
 """Train a small network on scikit-learn's handwritten digits with DistributedDataParallel.
 
-ddplaunch --nproc-per-node 2 scripts/examples/digits.py --epochs 12
+ddplaunch --nproc-per-node 2 scripts/examples/digits.py --epochs 30
 """
 
 import argparse
@@ -29,7 +29,7 @@ def load() -> tuple[TensorDataset, torch.Tensor, torch.Tensor]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--checkpoint", default=os.path.join(tempfile.gettempdir(), "digits.pt"))
     options = parser.parse_args()
 

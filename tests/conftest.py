@@ -1,0 +1,77 @@
+"""Every test starts with a clean environment and must leave no process behind."""
+
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.launcher import DDPLAUNCH, Run
+from tests.support.processes import find_marked, is_alive, wait_until
+
+_FOREIGN = ("SLURM_", "OMPI_", "PMI_", "PET_", "CUDA_", "DDPLAUNCH_", "TORCHELASTIC_")
+_RANKS = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"}
+
+
+@pytest.fixture
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What a user's shell has, without what this machine or its scheduler left in it."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(_FOREIGN) and name not in _RANKS and name not in ("VIRTUAL_ENV", "NO_COLOR")
+    }
+    meeting = str(tmp_path_factory.mktemp("meeting"))
+    return {**kept, "DDP_TEST_MARK": uuid.uuid4().hex, "DDP_TEST_DIRECTORY": meeting}
+
+
+@pytest.fixture(autouse=True)
+def nobody_left(environment: dict[str, str]) -> Iterator[None]:
+    """Whatever a test started carries its mark; all of it must be gone at the end."""
+    mark = "DDP_TEST_MARK=" + environment["DDP_TEST_MARK"]
+    yield
+    try:
+        wait_until(lambda: not find_marked(mark), "every process of the test is gone", seconds=15)
+    except AssertionError:
+        left = {pid: _command_of(pid) for pid in find_marked(mark)}
+        for pid in left:
+            if is_alive(pid):
+                os.kill(pid, 9)
+        pytest.fail(f"left behind: {left}")
+
+
+@pytest.fixture
+def launch(environment: dict[str, str], tmp_path: Path) -> Callable[..., Run]:
+    """Start the launcher with these arguments; `env` adds variables, the rest goes to Popen."""
+    count = iter(range(1000))
+
+    def start(*arguments: str, env: dict[str, str] | None = None, **options: Any) -> Run:
+        directory = tmp_path / f"launch_{next(count)}"
+        directory.mkdir()
+        command = [*DDPLAUNCH, *map(str, arguments)]
+        return Run(command, {**environment, **(env or {})}, directory, **options)
+
+    return start
+
+
+@pytest.fixture
+def summary_of(launch: Callable[..., Run], tmp_path: Path) -> Callable[..., tuple[Run, dict[str, Any]]]:
+    """Run to the end and read the summary file."""
+
+    def run(*arguments: str, **options: Any) -> tuple[Run, dict[str, Any]]:
+        path = tmp_path / "summary.json"
+        run = launch("--summary-json", str(path), *arguments, **options)
+        run.wait()
+        return run, json.loads(path.read_text())
+
+    return run
+
+
+def _command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return "?"

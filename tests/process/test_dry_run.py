@@ -1,0 +1,50 @@
+"""--dry-run computes and prints; it starts, binds and needs nothing."""
+
+import json
+import socket
+import subprocess
+from collections.abc import Callable
+
+from tests.support.launcher import Run, worker
+
+Launch = Callable[..., Run]
+
+
+def test_two_machines_as_json(launch: Launch) -> None:
+    run = launch(
+        "--dry-run", "--nnodes", "2", "--node-rank", "1", "--nproc-per-node", "8",
+        "--master-addr", "192.168.0.1", "--master-port", "12355", "--format", "json", "MNIST.py",
+    )  # fmt: skip
+    assert run.wait() == 0
+    document = json.loads(run.out)
+    assert (document["world_size"], len(document["workers"])) == (16, 16)
+    for one in document["workers"]:
+        assert int(one["env"]["RANK"]) == 8 * one["node_rank"] + one["local_rank"]
+        assert one["env"]["MASTER_ADDR"] == "192.168.0.1"
+        assert one["argv"][1:] == ["-u", "MNIST.py"]
+
+
+def test_a_taken_port_is_not_touched(launch: Launch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        run = launch("--dry-run", "--master-port", str(taken.getsockname()[1]), "missing.py")
+        assert (run.wait(), run.err) == (0, "")
+
+
+def test_the_table(launch: Launch) -> None:
+    run = launch("--dry-run", "--nnodes", "2", "--nproc-per-node", "2", "train.py")
+    assert run.wait() == 0
+    assert "4 workers on 2 nodes" in run.out
+    assert "0 (this one)" in run.out
+    assert "--nproc-per-node" in run.out
+    assert all(len(line) <= 80 for line in run.out.splitlines())
+
+
+def test_shell_lines_run_as_pasted(launch: Launch, environment: dict[str, str]) -> None:
+    run = launch(
+        "--dry-run", "--format", "shell", "--nproc-per-node", "2", worker("dump"), "a b", "$HOME", "'"
+    )
+    assert run.wait() == 0
+    for rank, line in enumerate(run.out.splitlines()):
+        done = subprocess.run(line, shell=True, env=environment, capture_output=True, text=True, check=True)
+        seen = json.loads(done.stdout.removeprefix("dump "))
+        assert (seen["env"]["RANK"], seen["argv"]) == (str(rank), ["a b", "$HOME", "'"])

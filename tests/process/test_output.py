@@ -1,0 +1,109 @@
+"""What arrives on the launcher's stdout and stderr."""
+
+import os
+import pty
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.launcher import DDPLAUNCH, Run, worker
+
+Launch = Callable[..., Run]
+
+
+def script(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "worker.py"
+    path.write_text(text)
+    return str(path)
+
+
+def test_lines_are_whole_complete_and_in_order(launch: Launch, tmp_path: Path) -> None:
+    run = launch("--nproc-per-node", "4", script(tmp_path, "for n in range(5000): print('line', n, 'end')"))
+    assert run.wait() == 0
+    for rank in range(4):
+        mine = [line for line in run.out.splitlines() if line.startswith(f"[{rank}] ")]
+        assert mine == [f"[{rank}] line {n} end" for n in range(5000)]
+    assert len(run.out.splitlines()) == 20000
+
+
+def test_streams_stay_apart(launch: Launch, tmp_path: Path) -> None:
+    text = "import sys; print('to out'); print('to err', file=sys.stderr)"
+    run = launch("--nproc-per-node", "2", script(tmp_path, text))
+    assert run.wait() == 0
+    assert sorted(run.out.splitlines()) == ["[0] to out", "[1] to out"]
+    assert sorted(run.err.splitlines()) == ["[0] to err", "[1] to err"]
+
+
+def test_bytes_are_data(launch: Launch, tmp_path: Path) -> None:
+    text = "import os\nos.write(1, b'\\xff\\x00[/red]\\x1b[31m\\n' + b'x' * 3_000_000 + b'\\nno newline')\n"
+    run = launch("--nproc-per-node", "2", "--console", "1", script(tmp_path, text))
+    assert run.wait() == 0
+    whole = b"[1] \xff\x00[/red]\x1b[31m\n[1] " + b"x" * 3_000_000 + b"\n[1] no newline\n"
+    assert run.out_bytes == whole
+
+
+def test_raw_output_is_inherited(launch: Launch, tmp_path: Path) -> None:
+    run = launch("--output", "raw", "--nproc-per-node", "2", script(tmp_path, "print('plain')"))
+    assert run.wait() == 0
+    assert run.out == "plain\nplain\n"
+
+
+def test_prefixes_are_as_wide_as_the_largest_rank(launch: Launch) -> None:
+    run = launch("--nproc-per-node", "11", "--no-python", "echo", "hi")
+    assert run.wait() == 0
+    assert sorted(run.out.splitlines()) == [f"[{rank:2}] hi" for rank in range(11)]
+
+
+def test_a_grandchild_that_holds_the_pipe_does_not_hold_the_run(launch: Launch, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    text = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen(['sleep', '600'])\n"
+        f"open({str(pid_file)!r} + sys.argv[0][-1], 'a').write(f'{{child.pid}}\\n')\n"
+        "print('done')\n"
+    )
+    run = launch("--nproc-per-node", "2", script(tmp_path, text))
+    assert run.wait(30) == 0
+    assert run.out.count("done") == 2
+    for name in tmp_path.glob("pid*"):
+        for pid in name.read_text().split():
+            os.kill(int(pid), 9)
+
+
+def _on_a_terminal(command: list[str], environment: dict[str, str]) -> str:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            chunk = os.read(ours, 65536)
+        except OSError:  # EIO: the last writer is gone
+            break
+        if not chunk:
+            break
+        seen += chunk
+    os.close(ours)
+    process.wait(60)
+    return seen.decode()
+
+
+def test_colour_on_a_terminal_and_not_against_no_color(environment: dict[str, str]) -> None:
+    environment["TERM"] = "xterm"
+    command = [*DDPLAUNCH, "--nproc-per-node", "2", worker("hello")]
+    assert "\x1b[36m[0]\x1b[0m ready" in _on_a_terminal(command, environment)
+    assert "\x1b" not in _on_a_terminal(command, {**environment, "NO_COLOR": "1"})
+
+
+def test_a_terminal_is_left_as_it_was(environment: dict[str, str]) -> None:
+    ours, theirs = pty.openpty()
+    command = [*DDPLAUNCH, "--nproc-per-node", "2", worker("hello")]
+    subprocess.run(command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, check=True)
+    assert os.get_blocking(theirs)
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_a_closed_stdout_does_not_stop_the_run(launch: Launch, environment: dict[str, str]) -> None:
+    command = " ".join([*DDPLAUNCH, "--nproc-per-node", "2", worker("hello"), ">&-"])
+    assert subprocess.run(["sh", "-c", command], env=environment, timeout=60, check=False).returncode == 0

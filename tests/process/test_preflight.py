@@ -1,0 +1,136 @@
+"""Refusals: one clear block, nothing started."""
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.launcher import Run, worker
+
+Launch = Callable[..., Run]
+SummaryOf = Callable[..., tuple[Run, dict[str, Any]]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--nproc-per-node", "0"], "--nproc-per-node '0' is not valid"),
+        (["--nproc-per-node", "-1"], "--nproc-per-node '-1' is not valid"),
+        (["--nproc-per-node", "abc"], "--nproc-per-node 'abc' is not valid"),
+        (["--nnodes", "3", "--node-rank", "5"], "node ranks are 0 to 2"),
+        (["--master-port", "65536"], "--master-port '65536' is not valid"),
+        (["--nproc", "2"], "did you mean --nproc-per-node?"),
+        (["--no-such-thing"], "no such option: --no-such-thing"),
+        (["--grace"], "see ddplaunch --help"),
+    ],
+)
+def test_bad_options(launch: Launch, arguments: list[str], said: str) -> None:
+    run = launch(*arguments, worker("hello"))
+    assert run.wait() == 2
+    assert said in run.err
+    assert run.err.startswith("ddplaunch: error: ")
+    assert "Traceback" not in run.err
+    assert run.out == ""
+
+
+def test_bad_scripts(launch: Launch, tmp_path: Path) -> None:
+    directory = tmp_path / "directory"
+    directory.mkdir()
+    plain = tmp_path / "plain.sh"
+    plain.write_text("echo started\n")
+    for arguments, said in [
+        (["missing.py"], "cannot find the script missing.py"),
+        ([str(directory)], "is a directory"),
+        (["--no-python", str(plain)], "is not executable"),
+        (["--no-python", "no-such-program-anywhere"], "no program of that name in PATH"),
+        ([], "no training script given"),
+    ]:
+        run = launch(*arguments)
+        assert (run.wait(), run.out) == (2, "")
+        assert said in run.err
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_a_taken_port_names_its_holder(launch: Launch, family: socket.AddressFamily) -> None:
+    with socket.create_server(
+        ("127.0.0.1" if family == socket.AF_INET else "::1", 0), family=family
+    ) as taken:
+        port = taken.getsockname()[1]
+        run = launch("--master-port", str(port), "--nproc-per-node", "2", worker("hello"))
+        assert (run.wait(), run.out) == (3, "")
+    assert run.err.startswith(f"ddplaunch: error: port {port} on this machine is already in use\n")
+    assert f"cause: pid {os.getpid()} (" in run.err
+    assert "listens on it" in run.err
+
+
+def test_a_port_that_another_launcher_reserved(launch: Launch) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    first = launch("--master-port", port, "--nproc-per-node", "2", worker("sleep"))
+    first.wait_ready(2)
+    second = launch("--master-port", port, "--nproc-per-node", "2", worker("hello"))
+    assert second.wait() == 3
+    first.process.terminate()
+    first.wait()
+
+
+def test_a_port_in_time_wait_is_free(launch: Launch) -> None:
+    """What a run that ended a second ago leaves behind."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        client = socket.create_connection(("127.0.0.1", port))
+        accepted, _ = server.accept()
+        accepted.close()  # the server's side closes first, and lingers
+        client.recv(1)
+        client.close()
+    run = launch("--master-port", str(port), "--nproc-per-node", "2", worker("gloo"))
+    assert run.wait() == 0, run.err
+    assert run.out.count("sum 1") == 2
+
+
+def test_more_workers_than_cards(launch: Launch) -> None:
+    run = launch("--nproc-per-node", "4", worker("hello"), env={"CUDA_VISIBLE_DEVICES": "1,2"})
+    assert (run.wait(), run.out) == (3, "")
+    assert "4 workers, but only 2 visible cards" in run.err
+
+
+def test_a_launcher_inside_a_worker(launch: Launch) -> None:
+    inner = [sys.executable, "-m", "ddplaunch", "--nproc-per-node", "2", worker("hello")]
+    run = launch("--nproc-per-node", "2", "--no-python", *inner)
+    assert run.wait() == 3
+    assert "started inside one of its own workers" in run.err
+    assert "ready" not in run.out
+
+
+def test_all_problems_at_once(launch: Launch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        env = {"CUDA_VISIBLE_DEVICES": "0"}
+        run = launch("--master-port", port, "--nproc-per-node", "2", "missing.py", env=env)
+        assert run.wait() == 2
+    assert [line.split(": ")[2].split()[0] for line in run.err.splitlines() if "error" in line] == [
+        "cannot",
+        "2",
+        "port",
+    ]
+
+
+def test_refusals_write_the_summary(summary_of: SummaryOf) -> None:
+    run, summary = summary_of("--nproc-per-node", "x", worker("hello"))
+    assert (summary["outcome"], summary["exit_code"], run.process.returncode) == ("usage", 2, 2)
+    run, summary = summary_of("--no-such-option", worker("hello"))
+    assert (summary["outcome"], summary["reason"]) == ("usage", "no such option: --no-such-option")
+    run, summary = summary_of("--nproc-per-node", "2", worker("hello"), env={"CUDA_VISIBLE_DEVICES": "0"})
+    assert (summary["outcome"], summary["attempts"]) == ("preflight", [])
+
+
+def test_debug_shows_where_it_came_from(launch: Launch) -> None:
+    run = launch("--debug", "missing.py")
+    assert run.wait() == 2
+    assert run.err.startswith("Traceback (most recent call last):")
+    assert "ddplaunch: error: cannot find the script missing.py" in run.err

@@ -1,0 +1,45 @@
+"""The short way through the command line agrees with click, wherever it answers at all."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ddplaunch.argv import CommandLine, cut_plain
+from ddplaunch.command import parse_arguments
+from ddplaunch.config.settings import SETTINGS
+from ddplaunch.errors import LaunchError
+
+_spellings = [setting.option for setting in SETTINGS]
+_spellings += [spelling.replace("-", "_").replace("__", "--", 1) for spelling in _spellings]
+_words = st.one_of(
+    st.sampled_from(_spellings),
+    st.sampled_from(["-m", "--", "-", "", "-x", "--help", "--version", "--nproc", "-1", "0,1", "a b"]),
+    st.builds("{}={}".format, st.sampled_from(_spellings), st.sampled_from(["", "4", "a=b", "-"])),
+    st.sampled_from(["train.py", "4", "auto"]),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(_words, max_size=7))
+def test_what_is_cut_plainly_is_what_click_says(words: list[str]) -> None:
+    plain = cut_plain(words)
+    if plain is not None:
+        assert parse_arguments(words) == plain
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), max_size=6))
+def test_everything_after_the_script_is_the_scripts(arguments: list[str]) -> None:
+    expected = CommandLine({"nproc_per_node": "2"}, "train.py", tuple(arguments))
+    line = ["--nproc-per-node", "2", "train.py", *arguments]
+    assert cut_plain(line) == expected
+    assert parse_arguments(line) == expected
+
+
+def test_an_abbreviation_is_an_error_that_names_the_option() -> None:
+    try:
+        parse_arguments(["--nproc", "2", "train.py"])
+    except LaunchError as error:
+        (problem,) = error.problems
+        assert problem.what == "no such option: --nproc"
+        assert problem.hint == "did you mean --nproc-per-node?"
+    else:
+        raise AssertionError("an abbreviation was accepted")

@@ -1,0 +1,133 @@
+"""Event histories: what supervision decides, without any process."""
+
+import signal
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ddplaunch.supervise.state import (
+    KILL_SECONDS,
+    Action,
+    Announce,
+    ClearGroup,
+    DeadlinePassed,
+    Event,
+    KillWorkers,
+    Phase,
+    SignalReceived,
+    SignalWorkers,
+    State,
+    WorkerExited,
+    step,
+)
+
+THREE = State(alive=frozenset({0, 1, 2}), grace_seconds=30)
+INT, TERM, HUP, USR1 = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1
+
+
+def replay(state: State, *events: Event) -> tuple[State, list[Action]]:
+    happened: list[Action] = []
+    for event in events:
+        state, actions = step(state, event)
+        happened += actions
+    return state, happened
+
+
+def test_all_succeed() -> None:
+    state, actions = replay(THREE, *(WorkerExited(rank, 0, 1.0) for rank in range(3)))
+    assert (state.phase, state.cause, actions) == (Phase.OVER, None, [])
+
+
+def test_the_first_failure_stops_the_rest() -> None:
+    first = WorkerExited(2, 1, 5.0)
+    state, actions = replay(THREE, first)
+    assert (state.phase, state.cause, state.kill_at) == (Phase.STOPPING, first, 35.0)
+    assert actions == [ClearGroup(2), SignalWorkers(frozenset({0, 1}), TERM)]
+    assert state.stopped == {0, 1}
+
+
+def test_only_the_first_failure_is_the_cause() -> None:
+    first = WorkerExited(2, 1, 5.0)
+    state, actions = replay(THREE, first, WorkerExited(0, -15, 5.1), WorkerExited(1, 0, 5.2))
+    assert (state.cause, state.phase) == (first, Phase.OVER)
+    assert actions[2:] == [ClearGroup(0), ClearGroup(1)]
+    assert [exit.rank for exit in state.exits] == [2, 0, 1]
+
+
+def test_grace_runs_out() -> None:
+    state, actions = replay(THREE, WorkerExited(2, 1, 5.0), DeadlinePassed(35.0))
+    assert (state.phase, state.deadline) == (Phase.KILLING, 35.0 + KILL_SECONDS)
+    assert actions[-1] == KillWorkers(frozenset({0, 1}))
+
+
+def test_an_unkillable_worker_is_given_up() -> None:
+    state, _ = replay(THREE, WorkerExited(2, 1, 5.0), DeadlinePassed(35.0), DeadlinePassed(38.0))
+    assert (state.phase, state.alive) == (Phase.OVER, frozenset({0, 1}))
+
+
+def test_a_signal_is_forwarded_and_stops() -> None:
+    for signum in (INT, TERM, HUP):
+        state, actions = replay(THREE, SignalReceived(signum, 1.0))
+        assert actions == [SignalWorkers(THREE.alive, signum), Announce(THREE.alive, signum, 30)]
+        assert (state.phase, state.kill_at) == (Phase.STOPPING, 31.0)
+
+
+def test_slow_workers_are_named_again_and_again_but_not_often() -> None:
+    state, _ = replay(THREE, WorkerExited(2, 1, 10.0))
+    reminders = []
+    while state.kill_at is not None and state.deadline is not None and state.deadline < state.kill_at:
+        at = state.deadline
+        state, actions = step(state, DeadlinePassed(at))
+        reminders.append((at, *actions))
+    waiting = frozenset({0, 1})
+    assert reminders == [(10 + s, Announce(waiting, None, 30 - s)) for s in (2.0, 4.0, 8.0, 16.0)]
+
+
+def test_a_second_ctrl_c_kills() -> None:
+    _, actions = replay(THREE, SignalReceived(INT, 1.0), SignalReceived(INT, 1.2))
+    assert actions[-1] == KillWorkers(THREE.alive)
+
+
+def test_two_terms_within_two_seconds_are_one() -> None:
+    state, actions = replay(THREE, SignalReceived(TERM, 1.0), SignalReceived(TERM, 1.1))
+    assert (state.phase, len(actions)) == (Phase.STOPPING, 2)
+    _, actions = replay(state, SignalReceived(TERM, 3.5))
+    assert actions == [KillWorkers(THREE.alive)]
+
+
+def test_term_after_a_failure_does_not_shorten_the_grace() -> None:
+    state, actions = replay(
+        THREE, WorkerExited(0, 1, 1.0), SignalReceived(TERM, 9.0), SignalReceived(TERM, 9.1)
+    )
+    assert (state.phase, len(actions)) == (Phase.STOPPING, 2)
+
+
+def test_other_signals_pass_through() -> None:
+    state, actions = replay(THREE, SignalReceived(USR1, 1.0))
+    assert (state, actions) == (THREE, [SignalWorkers(THREE.alive, USR1)])
+
+
+_events = st.one_of(
+    st.builds(SignalReceived, st.sampled_from([INT, TERM, HUP, USR1]), st.just(0.0)),
+    st.builds(WorkerExited, st.integers(0, 4), st.sampled_from([0, 1, 7, -9, -15]), st.just(0.0)),
+    st.just(DeadlinePassed(0.0)),
+)
+
+
+@given(st.lists(_events, max_size=25))
+def test_every_history_ends_with_nobody_alive(events: list[Event]) -> None:
+    """Whatever happened: once the remaining workers exit, it is over, and the dead are never signalled."""
+    state = State(alive=frozenset(range(5)), grace_seconds=30)
+    for event in events:
+        if isinstance(event, WorkerExited) and event.rank not in state.alive:
+            continue
+        if state.phase is Phase.OVER:
+            break
+        state, actions = step(state, event)
+        for action in actions:
+            if not isinstance(action, ClearGroup):
+                assert action.ranks <= state.alive
+    for rank in sorted(state.alive):
+        if state.phase is not Phase.OVER:
+            state, _ = step(state, WorkerExited(rank, 0, 0.0))
+    assert state.phase is Phase.OVER
