@@ -8,7 +8,7 @@ property test holds both to the same answer.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ddplaunch.config.settings import SETTINGS
+from ddplaunch.config.settings import SETTINGS, Setting
 
 
 class CommandLine(NamedTuple):
@@ -19,29 +19,40 @@ class CommandLine(NamedTuple):
     script_args: tuple[str, ...]
 
 
-def cut_plain(arguments: Sequence[str]) -> CommandLine | None:
-    """None unless every word before the script is a known option with its value."""
+class Cut(NamedTuple):
+    """What could be read; `is_plain` when that is all there is, and click would say the same."""
+
+    line: CommandLine
+    is_plain: bool
+
+
+def cut_arguments(arguments: Sequence[str]) -> Cut:
+    """Every known option before the script, whatever stands between them."""
     known = {setting.option: setting for setting in SETTINGS}
     known.update({setting.short: setting for setting in SETTINGS if setting.short})
     options: dict[str, object] = {}
+    is_plain = True
     words = iter(enumerate(arguments))
     for index, word in words:
         if not word.startswith("-"):
-            return CommandLine(options, word, tuple(arguments[index + 1 :]))
+            return Cut(CommandLine(options, word, tuple(arguments[index + 1 :])), is_plain)
+        if word == "--":
+            break
         name, equals, value = word.partition("=")
         setting = known.get("--" + name[2:].replace("_", "-") if name.startswith("--") else name)
-        if setting is None or (equals and not name.startswith("--")):
-            return None
-        if not setting.metavar:
-            if equals:
-                return None
+        if setting is None or (equals and not (setting.metavar and name.startswith("--"))):
+            is_plain = False
+        elif not setting.metavar:
             options[setting.name] = True
-            continue
-        given = value if equals else next(words, (0, None))[1]
-        if given is None:
-            return None
-        earlier = options.get(setting.name, ())
-        options[setting.name] = (
-            (*earlier, given) if setting.repeatable and isinstance(earlier, tuple) else given
-        )
-    return None
+        else:
+            given = value if equals else next(words, (0, None))[1]
+            if given is not None:
+                options[setting.name] = _add(setting, options.get(setting.name), given)
+    return Cut(CommandLine(options, None, ()), is_plain=False)
+
+
+def _add(setting: Setting, earlier: object, given: str) -> object:
+    """The last one counts; a repeatable option keeps them all."""
+    if not setting.repeatable:
+        return given
+    return (*earlier, given) if isinstance(earlier, tuple) else (given,)

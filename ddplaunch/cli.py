@@ -6,35 +6,41 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from ddplaunch.argv import CommandLine, cut_plain
-from ddplaunch.config.settings import SETTINGS
-from ddplaunch.errors import EXIT_PREFLIGHT, LaunchError, Problem, render_problem
+from ddplaunch.argv import CommandLine, cut_arguments
+from ddplaunch.errors import EXIT_PREFLIGHT, EXIT_USAGE, LaunchError, Problem, render_problem
 from ddplaunch.run import run, save_summary
 
 EXIT_INTERNAL = 70  # sysexits.h: EX_SOFTWARE
+EXIT_INTERRUPTED = 130
+EXIT_PIPE = 141  # what a shell says of a program that SIGPIPE ended
+
+_OUTCOMES = {EXIT_USAGE: "usage", EXIT_PREFLIGHT: "preflight", EXIT_INTERRUPTED: "interrupted"}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Every way out of the program is here."""
+    started_at = time.time()
+    _fill_standard_descriptors()
     arguments = list(sys.argv[1:] if argv is None else argv)
     environ = os.environ.copy()
-    debug = "--debug" in arguments or bool(environ.get("DDPLAUNCH_DEBUG"))
-    started_at = time.time()
+    cut = cut_arguments(arguments)
     try:
-        line = cut_plain(arguments) or _ask_click(arguments)
+        line = cut.line if cut.is_plain else _ask_click(arguments)
         code = 0 if line is None else run(line.options, line.script, line.script_args, environ)
-    except LaunchError as failure:
-        _print_failure(failure, debug)
-        _save_refusal(arguments, environ, failure, started_at)
-        code = failure.exit_code
-    except KeyboardInterrupt:  # before the launcher takes the signals over
-        code = 130
+    except BrokenPipeError:  # ddplaunch --dry-run ... | head
+        code = EXIT_PIPE
     except Exception as error:
-        what = f"this is a bug in ddplaunch: {type(error).__name__}: {error}"
-        hint = "run it again with --debug, and report what it prints"
-        _print_failure(LaunchError(Problem(what, hint=hint)), debug)
-        code = EXIT_INTERNAL
+        code = _refuse(_explain(error), cut.line, environ, started_at)
+    except KeyboardInterrupt as error:  # before the launcher takes the signals over
+        code = _refuse(_explain(error), cut.line, environ, started_at)
     sys.exit(code)
+
+
+def _fill_standard_descriptors() -> None:
+    """stdin, stdout or stderr that came closed (`>&-`): else the next pipe would be taken for it."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(fd, True)
+    os.close(fd)
 
 
 def _ask_click(arguments: Sequence[str]) -> CommandLine | None:
@@ -43,42 +49,30 @@ def _ask_click(arguments: Sequence[str]) -> CommandLine | None:
     return parse_arguments(arguments)
 
 
-def _print_failure(failure: LaunchError, debug: bool) -> None:
+def _explain(error: BaseException) -> LaunchError:
+    if isinstance(error, LaunchError):
+        return error
+    if isinstance(error, KeyboardInterrupt):
+        return LaunchError(Problem("interrupted before any worker was started", exit_code=EXIT_INTERRUPTED))
+    what = f"this is a bug in ddplaunch: {type(error).__name__}: {error}"
+    hint = "run it again with --debug, and report what it prints"
+    return LaunchError(Problem(what, hint=hint, exit_code=EXIT_INTERNAL))
+
+
+def _refuse(failure: LaunchError, line: CommandLine, environ: dict[str, str], started_at: float) -> int:
+    """Say on the screen, and in the summary file, why nothing was started."""
     text = "\n".join(render_problem(problem) for problem in failure.problems) + "\n"
-    if debug:
+    if line.options.get("debug") or environ.get("DDPLAUNCH_DEBUG", "0") not in ("", "0"):
         import traceback
 
         text = traceback.format_exc() + text
     with suppress(OSError):  # no stderr: the exit code still tells
         os.write(2, text.encode("utf-8", "backslashreplace"))
+    path = line.options.get("summary_json") or environ.get("DDPLAUNCH_SUMMARY_JSON")
+    if path:
+        from ddplaunch.report.model import RunResult
 
-
-def _save_refusal(
-    arguments: Sequence[str], environ: dict[str, str], failure: LaunchError, started_at: float
-) -> None:
-    """The summary file of a run that never began."""
-    path = _find_summary_path(arguments) or environ.get("DDPLAUNCH_SUMMARY_JSON")
-    if not path:
-        return
-    from ddplaunch.report.model import RunResult
-
-    outcome = "preflight" if failure.exit_code == EXIT_PREFLIGHT else "usage"
-    seconds = time.time() - started_at
-    save_summary(path, RunResult("", outcome, failure.exit_code, str(failure), started_at, seconds))
-
-
-def _find_summary_path(arguments: Sequence[str]) -> str | None:
-    """--summary-json's value, when the rest of the line may be unreadable."""
-    takes_value = {setting.option for setting in SETTINGS if setting.metavar}
-    words = iter(arguments)
-    for word in words:
-        name, equals, value = word.partition("=")
-        name = name.replace("_", "-")
-        if not word.startswith("-") or word == "--":
-            return None
-        if name not in takes_value:
-            continue
-        given = value if equals else next(words, None)
-        if name == "--summary-json":
-            return given
-    return None
+        code, seconds = failure.exit_code, time.time() - started_at
+        outcome = _OUTCOMES.get(code, "internal")
+        save_summary(str(path), RunResult("", outcome, code, str(failure), started_at, seconds))
+    return failure.exit_code

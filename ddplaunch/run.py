@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ddplaunch.supervise.attempt import AttemptPlace
     from ddplaunch.supervise.loop import Supervisor
 
-FLUSH_SECONDS = 2.0  # for a reader that is slow to take our last words
+FLUSH_SECONDS = 1.5  # for a reader that is slow to take our last words
 
 
 def run(
@@ -92,21 +92,22 @@ def conclude(
     failure = None
     if rank is not None:
         recorded = read_error_file(error_file(place.run_directory, place.number, rank))
-        stderr, stdout = supervisor.last_lines(rank)
-        failure = collect_failure(attempt, rank, stderr, stdout, recorded)
+        stderr, stdout = supervisor.pump.last_lines(rank)
+        failure = collect_failure(state, attempt, rank, stderr, stdout, recorded)
     return collect_result(plan, state, (attempt,), failure, started_at, time.time() - started_at)
 
 
 def report(config: LaunchConfig, result: "RunResult", supervisor: "Supervisor") -> None:
     """The workers' output first, then our last block, then the summary file."""
-    succeeded = result.outcome == "success"
-    supervisor.flush(None if succeeded else FLUSH_SECONDS)
-    if not succeeded:
+    if result.outcome == "success":
+        supervisor.flush(deadline=None)
+    else:
         from ddplaunch.report.text import render_report
 
-        text = render_report(result) + "\n"
-        supervisor.console.err.write(text.encode("utf-8", "backslashreplace"))
-        supervisor.flush(FLUSH_SECONDS)
+        deadline = time.monotonic() + FLUSH_SECONDS
+        supervisor.flush(deadline)
+        supervisor.say(render_report(result) + "\n")
+        supervisor.flush(deadline)
     supervisor.close()
     if config.summary_json is not None:
         save_summary(config.summary_json, result)

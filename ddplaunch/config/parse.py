@@ -4,6 +4,10 @@ from collections.abc import Callable
 
 Parser = Callable[[str], object]
 
+# Beyond these a number is a slip of the keyboard, and planning for it would only eat memory.
+MOST_NODES = 100_000
+MOST_WORKERS = 32_768  # of a node: Linux's usual limit of process ids
+
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"0", "false", "no", "off"})
 
@@ -55,11 +59,11 @@ def one_of(*names: str) -> Callable[[str], str]:
 
 def nproc(value: str) -> tuple[int, ...] | str:
     """`4` is (4,), `2,3,3` is one number per node, `auto`, `gpu` and `cpu` stay words."""
-    expected = "expected 1 or more, one number per node such as 2,3,3, or auto, gpu or cpu"
+    expected = f"expected 1 to {MOST_WORKERS}, one number per node such as 2,3,3, or auto, gpu or cpu"
     if value in ("auto", "gpu", "cpu"):
         return value
     numbers = tuple(_digits(part, expected) for part in value.split(","))
-    if min(numbers) < 1:
+    if min(numbers) < 1 or max(numbers) > MOST_WORKERS:
         raise ValueError(expected)
     return numbers
 

@@ -38,7 +38,15 @@ _SUPERVISION = "Supervision"
 _INSPECT = "Inspect"
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("nnodes", _TOPOLOGY, parse.whole_number(1), 1, "Number of nodes (machines).", "N", torchrun=True),
+    Setting(
+        "nnodes",
+        _TOPOLOGY,
+        parse.whole_number(1, parse.MOST_NODES),
+        1,
+        "Number of nodes (machines).",
+        "N",
+        torchrun=True,
+    ),
     Setting(
         "node_rank",
         _TOPOLOGY,

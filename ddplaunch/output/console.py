@@ -2,16 +2,18 @@
 
 import os
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from ddplaunch.output.sink import Sink
 
 
-class Console:
+class Console(NamedTuple):
     """stdout stays stdout, stderr stays stderr."""
 
-    def __init__(self, out: Sink, err: Sink, colour_out: bool, colour_err: bool) -> None:
-        self.out, self.err = out, err
-        self.colour_out, self.colour_err = colour_out, colour_err
+    out: Sink
+    err: Sink
+    colour_out: bool
+    colour_err: bool
 
     @property
     def sinks(self) -> tuple[Sink, Sink]:

@@ -106,10 +106,22 @@ def _find_holder(port: int) -> str:
     if not holders:
         if _LISTEN in _connection_states(port):
             return "a process of another user listens on it"
-        return "another launcher, or a process of another user, has reserved it"
+        return _find_reserving_run(port) or "a process of another user has reserved it"
     holder = min(holders, key=lambda c: c.status != psutil.CONN_LISTEN)
     verb = "listens on it" if holder.status == psutil.CONN_LISTEN else "uses it"
     return f"pid {holder.pid} ({_command(holder.pid)}) {verb}"
+
+
+def _find_reserving_run(port: int) -> str:
+    """A port that is bound but not listened on is in no table; the workers of a run know theirs."""
+    import psutil
+
+    for process in psutil.process_iter(["environ", "ppid"]):
+        environ = process.info["environ"] or {}
+        if environ.get("MASTER_PORT") == str(port) and "DDPLAUNCH_RUN_ID" in environ:
+            launcher = process.info["ppid"]
+            return f"pid {launcher} ({_command(launcher)}) has reserved it for its workers"
+    return ""
 
 
 def _command(pid: int) -> str:

@@ -43,6 +43,7 @@ def failed_rank(state: State) -> int | None:
 
 
 def collect_failure(
+    state: State,
     attempt: AttemptRecord,
     rank: int,
     stderr: Sequence[str],
@@ -52,7 +53,8 @@ def collect_failure(
     """A worker that said nothing on stderr may have said it on stdout."""
     worker = next(worker for worker in attempt.workers if worker.rank == rank)
     tail, tail_from = (stderr, "stderr") if any(line.strip() for line in stderr) else (stdout, "stdout")
-    return Failure(worker, tuple(tail), tail_from, error_file)
+    passed_on = worker.returncode is not None and -worker.returncode in state.passed_on
+    return Failure(worker, tuple(tail), tail_from, error_file, passed_on)
 
 
 def collect_result(

@@ -28,6 +28,7 @@ class Failure(NamedTuple):
     tail: tuple[str, ...]
     tail_from: str  # "stderr" or "stdout"
     error_file: Mapping[str, Any] | None  # what @record left
+    passed_on: bool = False  # the signal that ended it had been sent to the launcher, which passed it on
 
 
 class RunResult(NamedTuple):

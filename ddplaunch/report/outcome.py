@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from ddplaunch.report.words import describe_exit, describe_ranks, describe_signal, exit_code_of
 from ddplaunch.supervise.state import SignalReceived, State, WorkerExited
+from ddplaunch.words import describe_exit, describe_ranks, describe_signal, exit_code_of
 
 
 class Outcome(NamedTuple):

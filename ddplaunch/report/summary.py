@@ -5,7 +5,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ddplaunch.report.model import AttemptRecord, Failure, RunResult, WorkerRecord
-from ddplaunch.report.words import exit_code_of
+from ddplaunch.words import exit_code_of
 
 
 def render_summary(result: RunResult) -> str:

@@ -1,6 +1,7 @@
 """Choosing the last lines of a worker that are worth showing. [pure]"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 LAST_LINES = 20
 MOST_LINES = 60
@@ -25,6 +26,16 @@ def choose_lines(tail: Sequence[str]) -> tuple[str, ...]:
     head, end = chosen[:10], chosen[-(MOST_LINES - 10) :]
     left_out = len(chosen) - len(head) - len(end)
     return (*head, f"... {left_out} lines left out ...", *end)
+
+
+def read_recorded(error_file: Mapping[str, Any] | None) -> list[str]:
+    """The traceback in an error file of torch's @record; `message` is a mapping or just text there."""
+    message = (error_file or {}).get("message")
+    if isinstance(message, Mapping):
+        extra = message.get("extraInfo")
+        callstack = extra.get("py_callstack") if isinstance(extra, Mapping) else None
+        message = callstack or message.get("message")
+    return str(message).splitlines() if message else []
 
 
 def _traceback_start(lines: Sequence[str]) -> int | None:

@@ -2,8 +2,8 @@
 
 from ddplaunch.report.hints import find_hint
 from ddplaunch.report.model import Failure, RunResult, WorkerRecord
-from ddplaunch.report.tails import choose_lines
-from ddplaunch.report.words import describe_exit, describe_ranks, describe_seconds
+from ddplaunch.report.tails import choose_lines, read_recorded
+from ddplaunch.words import describe_exit, describe_ranks, describe_seconds
 
 
 def render_report(result: RunResult) -> str:
@@ -18,7 +18,9 @@ def render_report(result: RunResult) -> str:
 
 def _render_failure(failure: Failure, workers: tuple[WorkerRecord, ...]) -> str:
     worker = failure.worker
-    signal_note = ", not sent by the launcher" if (worker.returncode or 0) < 0 else ""
+    signal_note = ""
+    if (worker.returncode or 0) < 0:
+        signal_note = ", passed on by the launcher" if failure.passed_on else ", not sent by the launcher"
     after = describe_seconds(worker.seconds)
     lines = [
         f"ddplaunch: first failure: rank {worker.rank}, "
@@ -27,12 +29,14 @@ def _render_failure(failure: Failure, workers: tuple[WorkerRecord, ...]) -> str:
         f"local rank {worker.local_rank}",
         *_render_others(worker, workers),
     ]
-    chosen = choose_lines(failure.tail)
+    chosen, origin = choose_lines(failure.tail), f"its last lines on {failure.tail_from}"
+    if not chosen:  # its output did not pass through us
+        chosen, origin = choose_lines(read_recorded(failure.error_file)), "what @record wrote"
     hint = find_hint(chosen)
     if hint:
         lines.append(f"  hint:   {hint}")
     if chosen:
-        lines += [f"  its last lines on {failure.tail_from}:", "", *chosen]
+        lines += [f"  {origin}:", "", *chosen]
     return "\n".join(lines)
 
 

@@ -4,9 +4,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ddplaunch.errors import LaunchError
 from ddplaunch.plan.environment import for_attempt
 from ddplaunch.plan.model import LaunchPlan
+from ddplaunch.supervise.processes import kill_group
 from ddplaunch.supervise.signals import SignalPipe
 from ddplaunch.supervise.spawn import Worker, spawn_worker
 
@@ -29,9 +29,11 @@ def spawn_all(plan: LaunchPlan, environ: Mapping[str, str], place: AttemptPlace)
         for spec in plan.workers:
             spec = for_attempt(spec, place.number, place.master_port, place.run_directory)
             started.append(spawn_worker(spec, environ, time.monotonic()))
-    except LaunchError:
+    except BaseException:
         for worker in started:
             worker.process.kill()
+            if worker.leads_group:
+                kill_group(worker.process.pid)
             worker.process.wait()
         raise
     return started
@@ -51,7 +53,7 @@ def watch(
     from ddplaunch.supervise.loop import Supervisor
 
     gc.enable()  # off since the program began; from here on it may run for weeks
-    supervisor = Supervisor(plan, signals, open_console(environ), grace_seconds)
+    supervisor = Supervisor(signals, open_console(environ), plan.world_size, grace_seconds)
     try:
         for worker in workers:
             supervisor.add(worker)

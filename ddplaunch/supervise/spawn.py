@@ -13,7 +13,7 @@ class Worker(NamedTuple):
     """A started worker: its process, and our ends of its output (None where it is inherited)."""
 
     spec: WorkerSpec
-    process: "subprocess.Popen[bytes]"
+    process: subprocess.Popen[bytes]
     stdout: int | None
     stderr: int | None
     leads_group: bool
@@ -22,12 +22,14 @@ class Worker(NamedTuple):
 
 def spawn_worker(spec: WorkerSpec, environ: Mapping[str, str], started_at: float) -> Worker:
     """Start `spec`, leading a session of its own unless it owns the terminal."""
-    piped = spec.output != "inherit"
-    out_read, out_write = _open_pipe() if piped else (None, None)
-    err_read, err_write = _open_pipe() if piped else (None, None)
     # A worker that reads from the terminal has to stay in the terminal's session.
     shares_terminal = spec.interactive and _stdin_is_terminal()
+    opened: list[int] = []
     try:
+        if spec.output != "inherit":
+            for _ in ("stdout", "stderr"):
+                opened += os.pipe()
+        out_read, out_write, err_read, err_write = opened or (None, None, None, None)
         process = subprocess.Popen(
             spec.argv,
             env={**environ, **spec.env},
@@ -37,27 +39,19 @@ def spawn_worker(spec: WorkerSpec, environ: Mapping[str, str], started_at: float
             start_new_session=not shares_terminal,
         )
     except (OSError, ValueError) as error:
-        for end in (out_read, err_read):
-            if end is not None:
-                os.close(end)
-        reason = getattr(error, "strerror", None) or str(error)
-        raise LaunchError(
-            Problem(
-                f"cannot start rank {spec.rank}: {spec.argv[0]}", reason.lower(), exit_code=EXIT_PREFLIGHT
-            )
-        ) from error
-    finally:
-        for end in (out_write, err_write):
-            if end is not None:
-                os.close(end)
+        for end in opened:
+            os.close(end)
+        raise LaunchError(_spawn_problem(spec, error)) from error
+    for write in opened[1::2]:
+        os.close(write)
+    for read in opened[::2]:
+        os.set_blocking(read, False)  # our end; the worker's blocks, as a program expects of its stdout
     return Worker(spec, process, out_read, err_read, not shares_terminal, started_at)
 
 
-def _open_pipe() -> tuple[int, int]:
-    """Our end does not block; the worker's does, as a program expects of its stdout."""
-    read, write = os.pipe()
-    os.set_blocking(read, False)
-    return read, write
+def _spawn_problem(spec: WorkerSpec, error: OSError | ValueError) -> Problem:
+    reason = (getattr(error, "strerror", None) or str(error)).lower()
+    return Problem(f"cannot start rank {spec.rank}: {spec.argv[0]}", reason, exit_code=EXIT_PREFLIGHT)
 
 
 def _stdin_is_terminal() -> bool:

@@ -90,6 +90,7 @@ class State(NamedTuple):
     exits: tuple[WorkerExited, ...] = ()  # in the order they were seen
     stopped: frozenset[int] = frozenset()  # ranks that the launcher told to stop
     terminated_at: float | None = None  # the first SIGTERM
+    passed_on: frozenset[int] = frozenset()  # signals that workers got through us
 
     @property
     def deadline(self) -> float | None:
@@ -106,6 +107,7 @@ def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
         case SignalReceived(signum=signum) if signum in STOP_SIGNALS:
             return _stop_requested(state, event)
         case SignalReceived(signum=signum):  # USR1, USR2, CONT, WINCH: the workers' business
+            state = state._replace(passed_on=state.passed_on | {signum})
             return state, (SignalWorkers(state.alive, signum),)
         case DeadlinePassed(at=at):
             return _deadline_passed(state, at)

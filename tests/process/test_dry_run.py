@@ -5,7 +5,7 @@ import socket
 import subprocess
 from collections.abc import Callable
 
-from tests.support.launcher import Run, worker
+from tests.support.launcher import DDPLAUNCH, Run, worker
 
 Launch = Callable[..., Run]
 
@@ -48,3 +48,10 @@ def test_shell_lines_run_as_pasted(launch: Launch, environment: dict[str, str]) 
         done = subprocess.run(line, shell=True, env=environment, capture_output=True, text=True, check=True)
         seen = json.loads(done.stdout.removeprefix("dump "))
         assert (seen["env"]["RANK"], seen["argv"]) == (str(rank), ["a b", "$HOME", "'"])
+
+
+def test_a_reader_that_has_seen_enough(environment: dict[str, str]) -> None:
+    for layout in ("table", "json", "shell"):
+        command = f"{' '.join(DDPLAUNCH)} --dry-run --format {layout} --nproc-per-node 3000 x.py | head -1"
+        done = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, check=True)
+        assert done.stderr == b""

@@ -71,6 +71,18 @@ def test_an_error_file_of_record_is_read(summary_of: SummaryOf, tmp_path: Any) -
     assert "recorded" in summary["first_failure"]["error_file"]["message"]["message"]
 
 
+def test_an_error_file_speaks_for_a_worker_whose_output_is_not_ours(launch: Launch, tmp_path: Any) -> None:
+    script = tmp_path / "recorded.py"
+    script.write_text(
+        "import json, os, sys\n"
+        "error = {'message': {'message': 'K', 'extraInfo': {'py_callstack': 'Traceback: recorded'}}}\n"
+        "json.dump(error, open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w'))\nsys.exit(4)\n"
+    )
+    run = launch("--output", "raw", "--nproc-per-node", "2", str(script))
+    assert run.wait() == 4
+    assert run.err.endswith("  what @record wrote:\n\nTraceback: recorded\n")
+
+
 def test_a_hidden_rank_is_still_reported(launch: Launch) -> None:
     run = launch("--console", "0", "--nproc-per-node", "3", worker("fail"), "2", "raise")
     assert run.wait() == 1
@@ -91,4 +103,17 @@ def test_a_program_that_cannot_be_executed(launch: Launch, tmp_path: Any) -> Non
     run = launch("--nproc-per-node", "2", "--no-python", str(program))
     assert run.wait() == 3
     assert "cannot start rank 0" in run.err
+    assert "Traceback" not in run.err
+
+
+def test_when_one_worker_cannot_be_started_the_others_are_ended(launch: Launch) -> None:
+    def limit() -> None:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+
+    run = launch("--nproc-per-node", "200", "--no-python", "sleep", "600", preexec_fn=limit)
+    assert run.wait() == 3
+    assert "200 workers need about" in run.err
+    assert "too many open files" in run.err
     assert "Traceback" not in run.err

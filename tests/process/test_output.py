@@ -2,6 +2,7 @@
 
 import os
 import pty
+import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -104,6 +105,52 @@ def test_a_terminal_is_left_as_it_was(environment: dict[str, str]) -> None:
     os.close(theirs)
 
 
-def test_a_closed_stdout_does_not_stop_the_run(launch: Launch, environment: dict[str, str]) -> None:
-    command = " ".join([*DDPLAUNCH, "--nproc-per-node", "2", worker("hello"), ">&-"])
+def test_a_closed_stdout_does_not_stop_the_run(environment: dict[str, str], tmp_path: Path) -> None:
+    chatty = script(tmp_path, "for n in range(20000): print('line', n)")
+    command = " ".join([*DDPLAUNCH, "--nproc-per-node", "2", chatty, ">&-"])
     assert subprocess.run(["sh", "-c", command], env=environment, timeout=60, check=False).returncode == 0
+
+
+def test_a_full_disk_is_told_once_and_training_goes_on(launch: Launch, tmp_path: Path) -> None:
+    chatty = script(tmp_path, "for n in range(20000): print('line', n)")
+    with open("/dev/full", "wb") as full:
+        run = launch("--nproc-per-node", "2", chatty, stdout=full)
+        assert run.wait() == 0
+    assert run.err == "ddplaunch: note: cannot write to stdout: no space left on device; training goes on\n"
+
+
+def test_a_socket_as_stdout_gets_every_line(launch: Launch, tmp_path: Path) -> None:
+    """What a program started by Node.js, inetd or a supervisor has."""
+    chatty = script(tmp_path, "for n in range(5000): print('line', n)")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        run = launch("--nproc-per-node", "2", chatty, stdout=theirs)
+        theirs.close()
+        seen = b"".join(iter(lambda: ours.recv(65536), b""))
+        assert run.wait() == 0
+        assert seen.count(b"\n") == 10000
+
+
+def test_a_reader_that_leaves_ends_the_run(environment: dict[str, str], tmp_path: Path) -> None:
+    endless = script(tmp_path, "import itertools\nfor n in itertools.count(): print('line', n)")
+    command = " ".join([*DDPLAUNCH, "--nproc-per-node", "2", endless, "2>/dev/null | head -1"])
+    done = subprocess.run(
+        ["sh", "-c", command], env=environment, timeout=60, capture_output=True, check=False
+    )
+    assert done.stdout.endswith(b"line 0\n")
+
+
+def test_a_slow_reader_slows_the_workers_not_the_supervision(launch: Launch, tmp_path: Path) -> None:
+    """Nobody reads: rank 0 writes on, and rank 1's failure is acted on all the same."""
+    text = (
+        "import os, sys, time\n"
+        "print(f'ready pid={os.getpid()}', file=sys.stderr)\n"
+        "while os.environ['RANK'] == '0': print('x' * 1000)\n"
+        "time.sleep(0.5)\nsys.exit(5)\n"
+    )
+    read, write = os.pipe()
+    run = launch("--nproc-per-node", "2", script(tmp_path, text), stdout=write)
+    os.close(write)
+    assert run.wait() == 5
+    os.close(read)
+    assert "first failure: rank 1, exit code 5" in run.err

@@ -75,6 +75,8 @@ def test_a_port_that_another_launcher_reserved(launch: Launch) -> None:
     first.wait_ready(2)
     second = launch("--master-port", port, "--nproc-per-node", "2", worker("hello"))
     assert second.wait() == 3
+    assert f"cause: pid {first.pid} (python" in second.err
+    assert "has reserved it for its workers" in second.err
     first.process.terminate()
     first.wait()
 

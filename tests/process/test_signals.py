@@ -64,3 +64,11 @@ def test_nohup_is_respected(launch: Launch) -> None:
     run.send(signal.SIGTERM)
     assert run.wait() == 143
     assert "SIGHUP" not in run.err
+
+
+def test_a_signal_that_was_passed_on_is_not_blamed_on_others(launch: Launch) -> None:
+    run = launch("--nproc-per-node", "2", worker("sleep"))
+    run.wait_ready(2)
+    run.send(signal.SIGUSR1)  # this worker has no handler
+    assert run.wait() == 128 + signal.SIGUSR1
+    assert "killed by SIGUSR1 (user defined signal 1), passed on by the launcher" in run.err

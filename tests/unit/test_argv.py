@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ddplaunch.argv import CommandLine, cut_plain
+from ddplaunch.argv import CommandLine, cut_arguments
 from ddplaunch.command import parse_arguments
 from ddplaunch.config.settings import SETTINGS
 from ddplaunch.errors import LaunchError
@@ -21,16 +21,16 @@ _words = st.one_of(
 @settings(max_examples=400, deadline=None)
 @given(st.lists(_words, max_size=7))
 def test_what_is_cut_plainly_is_what_click_says(words: list[str]) -> None:
-    plain = cut_plain(words)
-    if plain is not None:
-        assert parse_arguments(words) == plain
+    line, is_plain = cut_arguments(words)
+    if is_plain:
+        assert parse_arguments(words) == line
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), max_size=6))
 def test_everything_after_the_script_is_the_scripts(arguments: list[str]) -> None:
     expected = CommandLine({"nproc_per_node": "2"}, "train.py", tuple(arguments))
     line = ["--nproc-per-node", "2", "train.py", *arguments]
-    assert cut_plain(line) == expected
+    assert cut_arguments(line) == (expected, True)
     assert parse_arguments(line) == expected
 
 
@@ -43,3 +43,10 @@ def test_an_abbreviation_is_an_error_that_names_the_option() -> None:
         assert problem.hint == "did you mean --nproc-per-node?"
     else:
         raise AssertionError("an abbreviation was accepted")
+
+
+def test_an_unreadable_line_still_tells_what_it_can() -> None:
+    words = ["--nproc", "--summary_json=out.json", "--debug", "train.py", "--debug=2", "--grace", "3"]
+    (options, script, script_args), is_plain = cut_arguments(words)
+    assert (options, is_plain) == ({"summary_json": "out.json", "debug": True}, False)
+    assert (script, script_args) == ("train.py", ("--debug=2", "--grace", "3"))

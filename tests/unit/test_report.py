@@ -11,8 +11,8 @@ from ddplaunch.report.outcome import judge
 from ddplaunch.report.summary import render_summary
 from ddplaunch.report.tails import MOST_LINES, choose_lines
 from ddplaunch.report.text import render_report
-from ddplaunch.report.words import describe_exit, describe_ranks, describe_seconds
 from ddplaunch.supervise.state import SignalReceived, State, WorkerExited
+from ddplaunch.words import describe_exit, describe_ranks, describe_seconds
 
 
 def record(rank: int, returncode: int | None, stopped: bool = True) -> WorkerRecord:

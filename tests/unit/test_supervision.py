@@ -104,7 +104,8 @@ def test_term_after_a_failure_does_not_shorten_the_grace() -> None:
 
 def test_other_signals_pass_through() -> None:
     state, actions = replay(THREE, SignalReceived(USR1, 1.0))
-    assert (state, actions) == (THREE, [SignalWorkers(THREE.alive, USR1)])
+    assert (state.phase, state.cause, set(state.passed_on)) == (Phase.WATCHING, None, {int(USR1)})
+    assert actions == [SignalWorkers(THREE.alive, USR1)]
 
 
 _events = st.one_of(
