@@ -8,7 +8,8 @@ from contextlib import suppress
 
 from ddplaunch.argv import CommandLine, cut_arguments
 from ddplaunch.errors import EXIT_PREFLIGHT, EXIT_USAGE, LaunchError, Problem, render_problem
-from ddplaunch.run import run, save_summary
+from ddplaunch.job import save_summary
+from ddplaunch.run import run
 
 EXIT_INTERNAL = 70  # sysexits.h: EX_SOFTWARE
 EXIT_INTERRUPTED = 130
@@ -66,13 +67,14 @@ def _refuse(failure: LaunchError, line: CommandLine, environ: dict[str, str], st
         import traceback
 
         text = traceback.format_exc() + text
-    with suppress(OSError):  # no stderr: the exit code still tells
-        os.write(2, text.encode("utf-8", "backslashreplace"))
     path = line.options.get("summary_json") or environ.get("DDPLAUNCH_SUMMARY_JSON")
     if path:
         from ddplaunch.report.model import RunResult
 
         code, seconds = failure.exit_code, time.time() - started_at
         outcome = _OUTCOMES.get(code, "internal")
-        save_summary(str(path), RunResult("", outcome, code, str(failure), started_at, seconds))
+        result = RunResult("", outcome, code, str(failure), started_at, seconds)
+        text += save_summary(str(path), result)
+    with suppress(OSError):  # no stderr: the exit code still tells
+        os.write(2, text.encode("utf-8", "backslashreplace"))
     return failure.exit_code

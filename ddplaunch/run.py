@@ -7,20 +7,13 @@ needs is imported at its end.
 import os
 import time
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from ddplaunch.config.resolve import LaunchConfig, resolve
+from ddplaunch.job import Job
 from ddplaunch.plan.build import plan_launch, run_directory
 from ddplaunch.plan.model import LaunchPlan, Machine
-from ddplaunch.preflight.gate import Gate, open_gate
+from ddplaunch.preflight.gate import open_gate
 from ddplaunch.preflight.probes import probe_machine
-
-if TYPE_CHECKING:
-    from ddplaunch.report.model import RunResult
-    from ddplaunch.supervise.attempt import AttemptPlace
-    from ddplaunch.supervise.loop import Supervisor
-
-FLUSH_SECONDS = 1.5  # for a reader that is slow to take our last words
 
 
 def run(
@@ -40,87 +33,8 @@ def run(
         return 0
     with open_gate(config, plan, environ) as gate:
         say(gate.warnings)
-        return launch(config, machine, environ, plan, gate, started_at)
-
-
-def launch(
-    config: LaunchConfig,
-    machine: Machine,
-    environ: Mapping[str, str],
-    plan: LaunchPlan,
-    gate: Gate,
-    started_at: float,
-) -> int:
-    """Start the workers, watch them, say how it ended."""
-    from ddplaunch.output.files import open_run_directory, remove_run_directory
-    from ddplaunch.supervise.attempt import AttemptPlace, spawn_all, watch
-    from ddplaunch.supervise.signals import SignalPipe
-
-    directory = run_directory(machine, plan.run_id)
-    place = AttemptPlace(0, gate.master_port, directory)
-    open_run_directory(directory)
-    signals = SignalPipe()
-    try:
-        workers = spawn_all(plan, environ, place)
-        supervisor = watch(plan, environ, workers, signals, config.grace)
-        result = conclude(plan, supervisor, place, started_at)
-        report(config, result, supervisor)
-        return result.exit_code
-    finally:
-        signals.close()
-        remove_run_directory(directory)
-
-
-def conclude(
-    plan: LaunchPlan, supervisor: "Supervisor", place: "AttemptPlace", started_at: float
-) -> "RunResult":
-    """How it went, with the last words of whoever failed first."""
-    from ddplaunch.output.files import read_error_file
-    from ddplaunch.plan.environment import error_file
-    from ddplaunch.report.collect import (
-        Started,
-        collect_attempt,
-        collect_failure,
-        collect_result,
-        failed_rank,
-    )
-
-    state = supervisor.state
-    started = [Started(w.spec, w.process.pid, w.started_at) for w in supervisor.workers.values()]
-    attempt = collect_attempt(plan, state, started, place.number, time.monotonic())
-    rank = failed_rank(state)
-    failure = None
-    if rank is not None:
-        recorded = read_error_file(error_file(place.run_directory, place.number, rank))
-        stderr, stdout = supervisor.pump.last_lines(rank)
-        failure = collect_failure(state, attempt, rank, stderr, stdout, recorded)
-    return collect_result(plan, state, (attempt,), failure, started_at, time.time() - started_at)
-
-
-def report(config: LaunchConfig, result: "RunResult", supervisor: "Supervisor") -> None:
-    """The workers' output first, then our last block, then the summary file."""
-    if result.outcome == "success":
-        supervisor.flush(deadline=None)
-    else:
-        from ddplaunch.report.text import render_report
-
-        deadline = time.monotonic() + FLUSH_SECONDS
-        supervisor.flush(deadline)
-        supervisor.say(render_report(result) + "\n")
-        supervisor.flush(deadline)
-    supervisor.close()
-    if config.summary_json is not None:
-        save_summary(config.summary_json, result)
-
-
-def save_summary(path: str, result: "RunResult") -> None:
-    from ddplaunch.output.files import write_atomically
-    from ddplaunch.report.summary import render_summary
-
-    try:
-        write_atomically(path, render_summary(result))
-    except OSError as error:
-        say([f"cannot write the summary to {path}: {(error.strerror or str(error)).lower()}"])
+        directory = run_directory(machine, plan.run_id)
+        return Job(config, plan, environ, gate.master_port, directory, started_at).run()
 
 
 def show_plan(config: LaunchConfig, machine: Machine, environ: Mapping[str, str], plan: LaunchPlan) -> None:

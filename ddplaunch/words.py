@@ -60,3 +60,12 @@ def describe_wait(ranks: Iterable[int], signum: int | None, kill_in: float) -> s
     return (
         f"received {describe_signal(signum)}: stopping {describe_ranks(ranks)}, up to {kill_in:.0f} s{again}"
     )
+
+
+def describe_restart(number: int, most: int, seconds: float) -> str:
+    when = f" in {describe_seconds(seconds)}" if seconds else ""
+    return f"restart {number} of {most}{when}: all workers start again"
+
+
+def shorten(command: str) -> str:
+    return command if len(command) <= 60 else command[:57] + "..."

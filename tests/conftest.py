@@ -44,17 +44,20 @@ def nobody_left(environment: dict[str, str]) -> Iterator[None]:
 
 
 @pytest.fixture
-def launch(environment: dict[str, str], tmp_path: Path) -> Callable[..., Run]:
+def launch(environment: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., Run]]:
     """Start the launcher with these arguments; `env` adds variables, the rest goes to Popen."""
-    count = iter(range(1000))
+    runs: list[Run] = []
 
     def start(*arguments: str, env: dict[str, str] | None = None, **options: Any) -> Run:
-        directory = tmp_path / f"launch_{next(count)}"
+        directory = tmp_path / f"launch_{len(runs)}"
         directory.mkdir()
         command = [*DDPLAUNCH, *map(str, arguments)]
-        return Run(command, {**environment, **(env or {})}, directory, **options)
+        runs.append(Run(command, {**environment, **(env or {})}, directory, **options))
+        return runs[-1]
 
-    return start
+    yield start
+    for run in runs:
+        run.end()
 
 
 @pytest.fixture

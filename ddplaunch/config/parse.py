@@ -6,6 +6,7 @@ Parser = Callable[[str], object]
 
 # Beyond these a number is a slip of the keyboard, and planning for it would only eat memory.
 MOST_NODES = 100_000
+MOST_RESTARTS = 1_000_000
 MOST_WORKERS = 32_768  # of a node: Linux's usual limit of process ids
 
 _YES = frozenset({"1", "true", "yes", "on"})
@@ -45,6 +46,13 @@ def seconds(value: str) -> float:
         raise ValueError(expected) from None
     if not 0 <= number < float("inf"):
         raise ValueError(expected)
+    return number
+
+
+def some_seconds(value: str) -> float:
+    number = seconds(value)
+    if number == 0:
+        raise ValueError("expected a number of seconds, more than 0")
     return number
 
 

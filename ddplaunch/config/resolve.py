@@ -50,11 +50,18 @@ class LaunchConfig(NamedTuple):
     env: tuple[tuple[str, str], ...]
     wrap: tuple[str, ...]
     wrap_ranks: frozenset[int] | None
+    interactive_rank: int | None
     omp_threads: int | None
     output: str | None
     console: frozenset[int] | None
     summary_json: str | None
     grace: float
+    max_restarts: int
+    min_uptime: float
+    restart_backoff: float
+    stall_timeout: float | None
+    timeout: float | None
+    signal_scope: str
     dry_run: bool
     format: str
     debug: bool

@@ -1,7 +1,17 @@
 """Bytes into whole lines, in bulk; nothing is decoded. [pure]"""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 # Of a line without an end this much is held back; then it goes out in pieces.
 LONGEST_HELD = 1 << 20
+
+
+class LastLines(NamedTuple):
+    """The end of what a worker wrote."""
+
+    stderr: Sequence[str] = ()
+    stdout: Sequence[str] = ()
 
 
 def cut_lines(pending: bytes, chunk: bytes) -> tuple[bytes, bytes]:

@@ -2,9 +2,11 @@
 
 import os
 import selectors
+import time
 from collections.abc import Iterator
 
 from ddplaunch.output.console import Console
+from ddplaunch.output.lines import LastLines
 from ddplaunch.output.sink import HIGH_WATER, LOW_WATER, Sink
 from ddplaunch.output.streams import Stream, make_prefix
 
@@ -24,6 +26,7 @@ class Pump:
         self._paused: set[Stream] = set()
         self._waiting: set[Sink] = set()  # registered: their readers are slow
         self._complained: set[Sink] = set()
+        self._read_at = 0.0
 
     def add(self, rank: int, stdout: int | None, stderr: int | None, shown: bool) -> None:
         """Take over our ends of a worker's pipes, if it has any."""
@@ -40,6 +43,7 @@ class Pump:
         if not chunk:
             self._close(stream)
             return
+        self._read_at = time.monotonic()
         stream.feed(chunk)
         if stream.sink is not None and stream.sink.gone:
             # The reader of our stdout went away. The worker gets what it would get without us: EPIPE.
@@ -51,10 +55,13 @@ class Pump:
             self._drain(stream)
             stream.finish()
 
-    def last_lines(self, rank: int) -> tuple[list[str], list[str]]:
-        """(stderr, stdout) of a worker, as far as they came through us."""
-        streams = self._streams[rank]
-        return (streams[0].tail.lines(), streams[1].tail.lines()) if streams else ([], [])
+    def last_lines(self, rank: int) -> LastLines:
+        """What a worker said last, as far as it came through us."""
+        return LastLines(*(stream.tail.lines() for stream in self._streams[rank]))
+
+    def output_at(self, now: float) -> float:
+        """When a worker last wrote something, as far as we let them write."""
+        return now if self._paused else self._read_at
 
     @property
     def is_waiting(self) -> bool:
@@ -80,7 +87,7 @@ class Pump:
         self, rank: int, stdout: int | None, stderr: int | None, shown: bool
     ) -> Iterator[Stream]:
         console = self.console
-        if stderr is not None:  # first, so that the report finds it first
+        if stderr is not None:  # first, as in LastLines
             prefix = make_prefix(rank, self._world_size, console.colour_err)
             yield Stream(stderr, console.err if shown else None, prefix)
         if stdout is not None:

@@ -18,6 +18,7 @@ def plan_launch(
     visible = detect_visible(environ, machine.cards)
     nprocs, nproc_source = _plan_nprocs(config, machine, visible)
     sources = {**config.sources, "nproc_per_node": nproc_source}
+    _check_interactive_rank(config, sum(nprocs))
     many = config.nnodes > 1
     plan = LaunchPlan(
         run_id=run_id,
@@ -53,13 +54,13 @@ def plan_node(
             argv=plan_argv(config, machine, first + local, local, plan.world_size, node_rank),
             env={
                 **common,
-                **plan_rank_env(plan.run_id, plan.nprocs, node_rank, local, plan.master_addr),
+                **plan_rank_env(config, plan.run_id, plan.nprocs, node_rank, local, plan.master_addr),
                 **attempt_env(first + local, 0, plan.master_port, run_directory(machine, plan.run_id)),
             },
             devices=plan.visible.devices[local : local + 1],
             cpus=None,
             output=_plan_output(config, first + local, nproc),
-            interactive=nproc == 1,
+            interactive=nproc == 1 or first + local == config.interactive_rank,
         )
         for local in range(nproc)
     )
@@ -113,7 +114,19 @@ def _plan_nprocs(config: LaunchConfig, machine: Machine, visible: Visible) -> tu
     return (cards or 1,) * config.nnodes, _count(cards, "visible GPU")
 
 
+def _check_interactive_rank(config: LaunchConfig, world_size: int) -> None:
+    if config.interactive_rank is not None and config.interactive_rank >= world_size:
+        raise LaunchError(
+            Problem(
+                f"{config.sources['interactive_rank']} {config.interactive_rank}: there is no such rank",
+                "the only rank is 0" if world_size == 1 else f"ranks are 0 to {world_size - 1}",
+            )
+        )
+
+
 def _plan_output(config: LaunchConfig, rank: int, nproc: int) -> str:
+    if rank == config.interactive_rank:  # a prompt has no newline
+        return "inherit"
     if config.console is not None and rank not in config.console:
         return "hidden"
     mode = config.output or ("prefix" if nproc > 1 else "raw")

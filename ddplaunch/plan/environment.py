@@ -24,7 +24,12 @@ def plan_common_env(
 
 
 def plan_rank_env(
-    run_id: str, nprocs: tuple[int, ...], node_rank: int, local_rank: int, master_addr: str | None
+    config: LaunchConfig,
+    run_id: str,
+    nprocs: tuple[int, ...],
+    node_rank: int,
+    local_rank: int,
+    master_addr: str | None,
 ) -> dict[str, str]:
     """Who this worker is, in torch's words."""
     rank = sum(nprocs[:node_rank]) + local_rank
@@ -40,7 +45,7 @@ def plan_rank_env(
         "ROLE_NAME": "default",
         "ROLE_RANK": str(rank),
         "ROLE_WORLD_SIZE": str(world_size),
-        "TORCHELASTIC_MAX_RESTARTS": "0",
+        "TORCHELASTIC_MAX_RESTARTS": str(config.max_restarts),
         "TORCHELASTIC_RUN_ID": run_id,
         # "True" would make every rank a client of a store in the launcher; rank 0 hosts it here.
         "TORCHELASTIC_USE_AGENT_STORE": "False",

@@ -8,7 +8,7 @@ from ddplaunch.errors import EXIT_PREFLIGHT, Problem
 from ddplaunch.plan.model import LaunchPlan
 from ddplaunch.preflight.facts import LimitFacts, ScriptFacts
 
-FILES_PER_WORKER = 4  # two pipes, a pidfd, one to spare while it is being started
+FILES_PER_WORKER = 5  # two pipes, a pidfd, a lifeline, one to spare while it is being started
 FILES_OF_LAUNCHER = 64
 MEMORY_PER_WORKER = 150 << 20  # what `import torch` takes
 SMALL_SHARED_MEMORY = 1 << 30

@@ -127,9 +127,10 @@ def _find_reserving_run(port: int) -> str:
 def _command(pid: int) -> str:
     import psutil
 
+    from ddplaunch.words import shorten
+
     try:
         words = psutil.Process(pid).cmdline() or [psutil.Process(pid).name()]
     except psutil.Error:
         return "gone by now"
-    line = " ".join([os.path.basename(words[0]), *words[1:]])
-    return line if len(line) <= 60 else line[:57] + "..."
+    return shorten(" ".join([os.path.basename(words[0]), *words[1:]]))

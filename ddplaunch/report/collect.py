@@ -1,12 +1,16 @@
 """From the end of supervision to a RunResult. [pure]"""
 
-from collections.abc import Mapping, Sequence
+import signal
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ddplaunch.output.lines import LastLines
 from ddplaunch.plan.model import LaunchPlan, WorkerSpec
 from ddplaunch.report.model import AttemptRecord, Failure, RunResult, WorkerRecord
 from ddplaunch.report.outcome import judge
-from ddplaunch.supervise.state import State, WorkerExited
+from ddplaunch.report.stacks import group_standings
+from ddplaunch.supervise.events import Stalled, WorkerExited
+from ddplaunch.supervise.state import State
 
 
 class Started(NamedTuple):
@@ -46,15 +50,27 @@ def collect_failure(
     state: State,
     attempt: AttemptRecord,
     rank: int,
-    stderr: Sequence[str],
-    stdout: Sequence[str],
+    last_lines: LastLines,
     error_file: Mapping[str, Any] | None,
+    oom_kills: int,
 ) -> Failure:
     """A worker that said nothing on stderr may have said it on stdout."""
     worker = next(worker for worker in attempt.workers if worker.rank == rank)
+    stderr, stdout = last_lines
     tail, tail_from = (stderr, "stderr") if any(line.strip() for line in stderr) else (stdout, "stdout")
-    passed_on = worker.returncode is not None and -worker.returncode in state.passed_on
-    return Failure(worker, tuple(tail), tail_from, error_file, passed_on)
+    note = describe_sender(worker.returncode, state.passed_on, oom_kills)
+    return Failure(worker, tuple(tail), tail_from, error_file, note)
+
+
+def describe_sender(returncode: int | None, passed_on: Collection[int], oom_kills: int) -> str:
+    """Who sent the signal that ended a worker, as far as there is evidence."""
+    if returncode is None or returncode >= 0:
+        return ""
+    if -returncode in passed_on:
+        return "passed on by the launcher"
+    if -returncode == signal.SIGKILL and oom_kills > 0:
+        return "out of memory: the kernel's oom_kill counter of this cgroup moved"
+    return "not sent by the launcher"
 
 
 def collect_result(
@@ -62,10 +78,12 @@ def collect_result(
     state: State,
     attempts: tuple[AttemptRecord, ...],
     failure: Failure | None,
+    stderr: Mapping[int, Sequence[str]],
     started_at: float,
     seconds: float,
 ) -> RunResult:
-    outcome = judge(state)
+    standings = group_standings(stderr) if isinstance(state.cause, Stalled) else ()
+    outcome = judge(state, standings)
     return RunResult(
         run_id=plan.run_id,
         outcome=outcome.name,
@@ -75,4 +93,5 @@ def collect_result(
         seconds=seconds,
         attempts=attempts,
         first_failure=failure,
+        standings=standings,
     )

@@ -25,9 +25,16 @@ _KNOWN: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 
 
-def find_hint(lines: Sequence[str]) -> str:
+# What shells and wrappers like env, nice and srun say of the command they were given.
+_CODES = {
+    126: "exit code 126: a shell or wrapper found the command, and may not execute it",
+    127: "exit code 127: a shell or wrapper did not find the command",
+}
+
+
+def find_hint(lines: Sequence[str], returncode: int | None = None) -> str:
     """What to try, or nothing."""
     for marks, hint in _KNOWN:
         if any(mark in line for line in lines for mark in marks):
             return hint
-    return ""
+    return _CODES.get(returncode or 0, "")

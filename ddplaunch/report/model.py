@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ddplaunch.report.stacks import Standing
+
 
 class WorkerRecord(NamedTuple):
     rank: int
@@ -28,7 +30,7 @@ class Failure(NamedTuple):
     tail: tuple[str, ...]
     tail_from: str  # "stderr" or "stdout"
     error_file: Mapping[str, Any] | None  # what @record left
-    passed_on: bool = False  # the signal that ended it had been sent to the launcher, which passed it on
+    note: str = ""  # who sent the signal that ended it
 
 
 class RunResult(NamedTuple):
@@ -41,3 +43,4 @@ class RunResult(NamedTuple):
     attempts: tuple[AttemptRecord, ...] = ()
     first_failure: Failure | None = None
     log_dir: str | None = None
+    standings: tuple[Standing, ...] = ()  # after a stall

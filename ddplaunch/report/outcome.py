@@ -1,9 +1,21 @@
 """What the end of supervision means: outcome, exit code, reason. [pure]"""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ddplaunch.supervise.state import SignalReceived, State, WorkerExited
-from ddplaunch.words import describe_exit, describe_ranks, describe_signal, exit_code_of
+from ddplaunch.report.stacks import Standing
+from ddplaunch.supervise.events import SignalReceived, Stalled, TimedOut, WorkerExited
+from ddplaunch.supervise.state import State
+from ddplaunch.words import (
+    describe_exit,
+    describe_ranks,
+    describe_seconds,
+    describe_signal,
+    exit_code_of,
+)
+
+EXIT_STALLED = 6
+EXIT_TIMEOUT = 124  # as timeout(1)
 
 
 class Outcome(NamedTuple):
@@ -12,17 +24,26 @@ class Outcome(NamedTuple):
     reason: str
 
 
-def judge(state: State) -> Outcome:
+def judge(state: State, standings: Sequence[Standing] = ()) -> Outcome:
+    outcome = _judge_cause(state, standings)
+    if not state.alive:
+        return outcome
+    return outcome._replace(reason=f"{outcome.reason}; {describe_ranks(state.alive)} could not be killed")
+
+
+def _judge_cause(state: State, standings: Sequence[Standing]) -> Outcome:
     match state.cause:
         case None:
             return Outcome("success", 0, "all workers succeeded")
         case WorkerExited(rank=rank, returncode=returncode):
-            reason = f"rank {rank}: {describe_exit(returncode)}"
-            return Outcome("worker-failed", exit_code_of(returncode), reason + _unkillable(state))
+            return Outcome(
+                "worker-failed", exit_code_of(returncode), f"rank {rank}: {describe_exit(returncode)}"
+            )
         case SignalReceived(signum=signum):
-            reason = f"the launcher received {describe_signal(signum)}"
-            return Outcome("interrupted", 128 + signum, reason + _unkillable(state))
-
-
-def _unkillable(state: State) -> str:
-    return f"; {describe_ranks(state.alive)} could not be killed" if state.alive else ""
+            return Outcome("interrupted", 128 + signum, f"the launcher received {describe_signal(signum)}")
+        case Stalled(silent_seconds=seconds):
+            where = "; ".join(f"{describe_ranks(s.ranks)}: {s.place}" for s in standings)
+            reason = f"stalled: no output and no CPU use for {describe_seconds(seconds)}"
+            return Outcome("stalled", EXIT_STALLED, f"{reason}; {where}" if where else reason)
+        case TimedOut():
+            return Outcome("timeout", EXIT_TIMEOUT, "the time of --timeout was up")

@@ -2,29 +2,29 @@
 
 from ddplaunch.report.hints import find_hint
 from ddplaunch.report.model import Failure, RunResult, WorkerRecord
+from ddplaunch.report.stacks import find_odd_ranks, render_frames
 from ddplaunch.report.tails import choose_lines, read_recorded
 from ddplaunch.words import describe_exit, describe_ranks, describe_seconds
 
 
 def render_report(result: RunResult) -> str:
-    """Plain text that ends with the failing worker's own last lines; empty after a success."""
+    """Plain text that ends with what people want to copy; empty after a success."""
     if result.outcome == "success":
         return ""
     workers = result.attempts[-1].workers if result.attempts else ()
-    if result.first_failure is not None:
+    if result.outcome == "worker-failed" and result.first_failure is not None:
         return _render_failure(result.first_failure, workers)
-    return _render_interruption(result, workers)
+    if result.standings:
+        return _render_stall(result, workers)
+    return _render_end(result, workers)
 
 
 def _render_failure(failure: Failure, workers: tuple[WorkerRecord, ...]) -> str:
     worker = failure.worker
-    signal_note = ""
-    if (worker.returncode or 0) < 0:
-        signal_note = ", passed on by the launcher" if failure.passed_on else ", not sent by the launcher"
-    after = describe_seconds(worker.seconds)
+    note = f", {failure.note}" if failure.note else ""
     lines = [
         f"ddplaunch: first failure: rank {worker.rank}, "
-        f"{describe_exit(worker.returncode)}{signal_note}, after {after}",
+        f"{describe_exit(worker.returncode)}{note}, after {describe_seconds(worker.seconds)}",
         f"  where:  node {worker.node_rank}, host {worker.host}, pid {worker.pid}, "
         f"local rank {worker.local_rank}",
         *_render_others(worker, workers),
@@ -32,12 +32,33 @@ def _render_failure(failure: Failure, workers: tuple[WorkerRecord, ...]) -> str:
     chosen, origin = choose_lines(failure.tail), f"its last lines on {failure.tail_from}"
     if not chosen:  # its output did not pass through us
         chosen, origin = choose_lines(read_recorded(failure.error_file)), "what @record wrote"
-    hint = find_hint(chosen)
+    hint = find_hint(chosen, worker.returncode)
     if hint:
         lines.append(f"  hint:   {hint}")
     if chosen:
         lines += [f"  {origin}:", "", *chosen]
     return "\n".join(lines)
+
+
+def _render_stall(result: RunResult, workers: tuple[WorkerRecord, ...]) -> str:
+    """Where everybody stands, in a line each; then a stack per place."""
+    lines = [f"ddplaunch: {result.reason.partition(';')[0]}"]
+    lines += [f"  {describe_ranks(standing.ranks)}: {standing.place}" for standing in result.standings]
+    odd = find_odd_ranks(result.standings)
+    if odd:
+        lines.append(f"  hint:   look at {describe_ranks(odd)} first: the others are all at one place")
+    lines += _render_unkillable(workers)
+    for standing in result.standings:
+        lines += ["", f"{describe_ranks(standing.ranks)}:", *render_frames(standing.stack)]
+    return "\n".join(lines)
+
+
+def _render_end(result: RunResult, workers: tuple[WorkerRecord, ...]) -> str:
+    lines = [f"ddplaunch: {result.reason}, after {describe_seconds(result.seconds)}"]
+    stopped = [worker.rank for worker in workers if worker.stopped_by_launcher]
+    if stopped:
+        lines.append(f"  others: {describe_ranks(stopped)} stopped by the launcher")
+    return "\n".join(lines + _render_unkillable(workers))
 
 
 def _render_others(failed: WorkerRecord, workers: tuple[WorkerRecord, ...]) -> list[str]:
@@ -56,11 +77,3 @@ def _render_others(failed: WorkerRecord, workers: tuple[WorkerRecord, ...]) -> l
 def _render_unkillable(workers: tuple[WorkerRecord, ...]) -> list[str]:
     left = [f"rank {worker.rank} (pid {worker.pid})" for worker in workers if worker.returncode is None]
     return [f"  left:   {', '.join(left)} could not be killed: stuck in the kernel"] if left else []
-
-
-def _render_interruption(result: RunResult, workers: tuple[WorkerRecord, ...]) -> str:
-    lines = [f"ddplaunch: {result.reason}, after {describe_seconds(result.seconds)}"]
-    stopped = [worker.rank for worker in workers if worker.stopped_by_launcher]
-    if stopped:
-        lines.append(f"  others: {describe_ranks(stopped)} stopped by the launcher")
-    return "\n".join(lines + _render_unkillable(workers))

@@ -1,4 +1,4 @@
-"""One attempt: start all workers, watch them to the end, remember how it went."""
+"""One attempt: start all workers, watch them to the end, leave nothing of theirs behind."""
 
 import time
 from collections.abc import Mapping
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ddplaunch.plan.environment import for_attempt
 from ddplaunch.plan.model import LaunchPlan
 from ddplaunch.supervise.processes import kill_group
-from ddplaunch.supervise.signals import SignalPipe
 from ddplaunch.supervise.spawn import Worker, spawn_worker
+from ddplaunch.supervise.tether import Tether
 
 if TYPE_CHECKING:
     from ddplaunch.supervise.loop import Supervisor
@@ -22,13 +22,15 @@ class AttemptPlace(NamedTuple):
     run_directory: str
 
 
-def spawn_all(plan: LaunchPlan, environ: Mapping[str, str], place: AttemptPlace) -> list[Worker]:
+def spawn_all(
+    plan: LaunchPlan, environ: Mapping[str, str], place: AttemptPlace, tether: Tether
+) -> list[Worker]:
     """Every worker of this node, or none: if one cannot be started, those before it are ended."""
     started: list[Worker] = []
     try:
         for spec in plan.workers:
             spec = for_attempt(spec, place.number, place.master_port, place.run_directory)
-            started.append(spawn_worker(spec, environ, time.monotonic()))
+            started.append(spawn_worker(spec, environ, tether.lifeline, time.monotonic()))
     except BaseException:
         for worker in started:
             worker.process.kill()
@@ -39,26 +41,21 @@ def spawn_all(plan: LaunchPlan, environ: Mapping[str, str], place: AttemptPlace)
     return started
 
 
-def watch(
-    plan: LaunchPlan,
-    environ: Mapping[str, str],
-    workers: list[Worker],
-    signals: SignalPipe,
-    grace_seconds: float,
-) -> "Supervisor":
-    """Supervise started workers until all are gone. What this needs is imported while they boot."""
-    import gc
-
-    from ddplaunch.output.console import open_console
-    from ddplaunch.supervise.loop import Supervisor
-
-    gc.enable()  # off since the program began; from here on it may run for weeks
-    supervisor = Supervisor(signals, open_console(environ), plan.world_size, grace_seconds)
+def watch(supervisor: "Supervisor", tether: Tether) -> None:
+    """Until all workers are gone; after a failure, everything else they had started, too."""
     try:
-        for worker in workers:
-            supervisor.add(worker)
         supervisor.run()
     except BaseException:
         supervisor.stop_now()
         raise
-    return supervisor
+    from ddplaunch.supervise.census import describe_processes
+
+    if supervisor.state.cause is None:
+        helpers = tether.find_helpers()
+        if helpers:
+            named = describe_processes(helpers)
+            supervisor.say(f"ddplaunch: note: still running, and left alone: {named}\n")
+    else:
+        left = tether.sweep()
+        if left:
+            supervisor.say(f"ddplaunch: note: could not be killed: {describe_processes(left)}\n")

@@ -10,49 +10,67 @@ from ddplaunch.output.console import Console
 from ddplaunch.output.pump import Pump
 from ddplaunch.output.sink import Sink
 from ddplaunch.output.streams import Stream
-from ddplaunch.supervise.processes import kill_group, open_pidfd, peek_returncode, reap, send_signal
-from ddplaunch.supervise.signals import SignalPipe
-from ddplaunch.supervise.spawn import Worker
-from ddplaunch.supervise.state import (
+from ddplaunch.supervise.census import sum_cpu_seconds
+from ddplaunch.supervise.events import (
+    AbortWorkers,
     Action,
     Announce,
     ClearGroup,
     DeadlinePassed,
     Event,
     KillWorkers,
-    Phase,
+    ProgressSampled,
+    SampleProgress,
     SignalReceived,
     SignalWorkers,
-    State,
     WorkerExited,
-    step,
 )
+from ddplaunch.supervise.guardian import Guardian
+from ddplaunch.supervise.processes import (
+    forbid_core_dump,
+    in_foreground,
+    kill_group,
+    open_pidfd,
+    peek_returncode,
+    reap,
+    reap_orphans,
+    send_signal,
+)
+from ddplaunch.supervise.signals import SignalPipe
+from ddplaunch.supervise.spawn import Worker
+from ddplaunch.supervise.state import STOP_SIGNALS, Phase, State, step
+from ddplaunch.supervise.tether import Tether
+
+# What a terminal sends to everybody in its foreground.
+_TERMINAL_SIGNALS = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH})
 
 
 class Supervisor:
-    """Watches started workers until all are gone, or given up."""
+    """Watches the workers of one attempt until all are gone, or given up."""
 
-    def __init__(self, signals: SignalPipe, console: Console, world_size: int, grace_seconds: float) -> None:
-        self.workers: dict[int, Worker] = {}
-        self.state = State(alive=frozenset(), grace_seconds=grace_seconds)
+    def __init__(
+        self,
+        workers: Iterable[Worker],
+        state: State,
+        signals: SignalPipe,
+        console: Console,
+        tether: Tether,
+        world_size: int,
+        signal_scope: str,
+    ) -> None:
+        self.workers = {worker.spec.rank: worker for worker in workers}
+        self.state = state
+        self._tether = tether
+        self._signals_groups = signal_scope == "group"
         self._selector = selectors.DefaultSelector()
         self._selector.register(signals.fd, selectors.EVENT_READ, signals)
         self.pump = Pump(self._selector, console, world_size)
-        self._pidfds: dict[int, int] = {}
-        self._without_pidfd: set[int] = set()  # SIGCHLD wakes us, and they are asked
-
-    def add(self, worker: Worker) -> None:
-        """Watch a worker that has just been started."""
-        rank = worker.spec.rank
-        self.workers[rank] = worker
-        self.state = self.state._replace(alive=self.state.alive | {rank})
-        self.pump.add(rank, worker.stdout, worker.stderr, worker.spec.output == "prefix")
-        pidfd = open_pidfd(worker.process.pid)
-        if pidfd is None:
-            self._without_pidfd.add(rank)
-        else:
-            self._pidfds[rank] = pidfd
-            self._selector.register(pidfd, selectors.EVENT_READ, worker)
+        self._pidfds: dict[int, int] = {}  # by pid
+        for worker in self.workers.values():
+            self.pump.add(worker.spec.rank, worker.stdout, worker.stderr, worker.spec.output == "prefix")
+            self._watch(worker.process.pid, worker)
+        if tether.guardian is not None:
+            self._watch(tether.guardian.pid, tether.guardian)
 
     def run(self) -> State:
         """Until every worker is gone; then nothing of theirs is left unread."""
@@ -68,29 +86,30 @@ class Supervisor:
     def flush(self, deadline: float | None) -> None:
         """Give readers of our output the time to take the rest; a signal ends the wait."""
         self.pump.balance()
-        while self.pump.is_waiting:
-            timeout = None if deadline is None else deadline - time.monotonic()
-            if timeout is not None and timeout <= 0:
+        while self.pump.is_waiting and not self._is_past(deadline):
+            if self._serve_readers(deadline):
                 return
-            for key, _ in self._selector.select(timeout):
-                if isinstance(key.data, SignalPipe) and key.data.read():
-                    return
-                if isinstance(key.data, Sink):
-                    key.data.flush()
-            self.pump.balance()
+
+    def rest(self, deadline: float) -> SignalReceived | None:
+        """Nothing to do until then, unless a signal asks for the end."""
+        while not self._is_past(deadline):
+            for signum in self._serve_readers(deadline):
+                if signum in STOP_SIGNALS:
+                    return SignalReceived(signum, time.monotonic())
+        return None
 
     def stop_now(self) -> None:
         """Something went wrong with the launcher itself: nobody is left behind."""
         self._kill(self.state.alive)
-        for rank in tuple(self.state.alive):
-            reap(self.workers[rank].process.pid)
-            self._forget(rank)
+        self._tether.sweep()
 
     def close(self) -> None:
-        for rank in tuple(self._pidfds):
-            self._forget(rank)
+        for pid in tuple(self._pidfds):
+            self._forget(pid)
         self.pump.close()
         self._selector.close()
+
+    # --- acting ------------------------------------------------------------------------------------
 
     def _handle(self, event: Event) -> None:
         self.state, actions = step(self.state, event)
@@ -101,15 +120,28 @@ class Supervisor:
 
     def _perform(self, action: Action) -> None:
         match action:
-            case SignalWorkers(ranks=ranks, signum=signum):
+            case SignalWorkers():
+                self._signal(action)
+            case AbortWorkers(ranks=ranks):
                 for rank in ranks:
-                    send_signal(self.workers[rank].process.pid, signum)
+                    forbid_core_dump(self.workers[rank].process.pid)
+                self._signal(SignalWorkers(ranks, signal.SIGABRT))
+                self._signal(SignalWorkers(ranks, signal.SIGCONT))
             case KillWorkers(ranks=ranks):
                 self._kill(ranks)
             case ClearGroup(rank=rank):
                 self._kill([rank])
+            case SampleProgress():
+                self._handle(self._sample())
             case Announce():
                 self._announce(action)
+
+    def _signal(self, order: SignalWorkers) -> None:
+        for rank in order.ranks:
+            worker = self.workers[rank]
+            if order.from_terminal and not worker.leads_group:
+                continue  # the terminal has sent it there already
+            send_signal(worker.process.pid, order.signum, self._signals_groups and worker.leads_group)
 
     def _kill(self, ranks: Iterable[int]) -> None:
         """SIGKILL whole groups. The ids are still ours: nobody has been reaped yet."""
@@ -119,18 +151,27 @@ class Supervisor:
             if worker.leads_group:
                 kill_group(worker.process.pid)
 
+    def _sample(self) -> ProgressSampled:
+        from ddplaunch.supervise.sweep import probe_processes
+
+        pids = {rank: self.workers[rank].process.pid for rank in self.state.alive}
+        cpu_seconds = sum_cpu_seconds(probe_processes(""), pids)
+        now = time.monotonic()
+        return ProgressSampled(now, cpu_seconds, self.pump.output_at(now))
+
     def _announce(self, news: Announce) -> None:
         from ddplaunch.words import describe_wait
 
         self.say(f"ddplaunch: {describe_wait(*news)}\n")
 
+    # --- waiting -----------------------------------------------------------------------------------
+
     def _wait(self) -> Iterator[Event]:
         """Sleep until something happens, move output, and tell what concerns supervision."""
         deadline = self.state.deadline
-        timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
         exited: list[Worker] = []
         received: list[int] = []
-        for key, _ in self._selector.select(timeout):
+        for key, _ in self._selector.select(_timeout(deadline)):
             match key.data:
                 case Stream() as stream:
                     self.pump.read(stream)
@@ -138,12 +179,15 @@ class Supervisor:
                     exited.append(worker)
                 case SignalPipe() as pipe:
                     received += pipe.read()
+                    reap_orphans(self._pids())
                 case Sink() as sink:
                     sink.flush()
+                case Guardian():
+                    self._replace_guardian()
         now = time.monotonic()
         for signum in received:
-            yield SignalReceived(signum, now)
-        exited += [self.workers[rank] for rank in sorted(self._without_pidfd)]
+            yield SignalReceived(signum, now, signum in _TERMINAL_SIGNALS and in_foreground())
+        exited += [self.workers[rank] for rank in self.state.alive if self._lacks_pidfd(rank)]
         for worker in exited:
             returncode = peek_returncode(worker.process.pid)
             if returncode is not None:
@@ -152,17 +196,58 @@ class Supervisor:
             yield DeadlinePassed(now)
         self.pump.balance()
 
+    def _serve_readers(self, deadline: float | None) -> list[int]:
+        """Wait once, for readers of our output and for signals, which are returned."""
+        received: list[int] = []
+        for key, _ in self._selector.select(_timeout(deadline)):
+            if isinstance(key.data, SignalPipe):
+                received += key.data.read()
+            elif isinstance(key.data, Sink):
+                key.data.flush()
+            elif isinstance(key.data, Guardian):
+                self._replace_guardian()
+        self.pump.balance()
+        return received
+
+    def _is_past(self, deadline: float | None) -> bool:
+        return deadline is not None and time.monotonic() >= deadline
+
     def _take_leave(self, event: WorkerExited) -> None:
         """Take the last output, then let the kernel forget the worker."""
         worker = self.workers[event.rank]
         self.pump.finish(event.rank)
         reap(worker.process.pid)
         worker.process.returncode = event.returncode  # or Popen would wait for it again, and complain
-        self._forget(event.rank)
+        self._forget(worker.process.pid)
 
-    def _forget(self, rank: int) -> None:
-        self._without_pidfd.discard(rank)
-        pidfd = self._pidfds.pop(rank, None)
+    def _watch(self, pid: int, who: Worker | Guardian) -> None:
+        pidfd = open_pidfd(pid)
+        if pidfd is not None:
+            self._pidfds[pid] = pidfd
+            self._selector.register(pidfd, selectors.EVENT_READ, who)
+
+    def _forget(self, pid: int) -> None:
+        pidfd = self._pidfds.pop(pid, None)
         if pidfd is not None:
             self._selector.unregister(pidfd)
             os.close(pidfd)
+
+    def _lacks_pidfd(self, rank: int) -> bool:
+        """macOS, old kernels: SIGCHLD wakes us, and the worker is asked."""
+        return self.workers[rank].process.pid not in self._pidfds
+
+    def _pids(self) -> set[int]:
+        """Children that are reaped elsewhere."""
+        pids = {self.workers[rank].process.pid for rank in self.state.alive}
+        return pids if self._tether.guardian is None else pids | {self._tether.guardian.pid}
+
+    def _replace_guardian(self) -> None:
+        if self._tether.guardian is not None:
+            self._forget(self._tether.guardian.pid)
+            self._tether.replace_guardian()
+        if self._tether.guardian is not None:
+            self._watch(self._tether.guardian.pid, self._tether.guardian)
+
+
+def _timeout(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())

@@ -2,7 +2,10 @@
 
 import os
 import signal
+from collections.abc import Container
 from contextlib import suppress
+
+_PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 
 
 def open_pidfd(pid: int) -> int | None:
@@ -30,11 +33,88 @@ def reap(pid: int) -> None:
         os.waitpid(pid, 0)
 
 
-def send_signal(pid: int, signum: int) -> None:
+def send_signal(pid: int, signum: int, to_group: bool = False) -> None:
     with suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signum)
+        os.kill(-pid if to_group else pid, signum)
 
 
 def kill_group(pgid: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # macOS says EPERM for a group of zombies
-        os.killpg(pgid, signal.SIGKILL)
+    # macOS says EPERM for a group of zombies, which is passed over as well.
+    send_signal(pgid, signal.SIGKILL, to_group=True)
+
+
+def has_children() -> bool:
+    """Whether this process came with children: a shell that executes us may have had some."""
+    if not hasattr(os, "waitid"):
+        return True
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def adopt_orphans() -> bool:
+    """Become the subreaper of everything started from here on; only Linux can."""
+    import ctypes
+
+    try:
+        return bool(ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    except (OSError, AttributeError):
+        return False
+
+
+def reap_orphans(ours: Container[int]) -> None:
+    """Let the kernel forget adopted children that are over; those in `ours` are somebody else's to reap."""
+    if not hasattr(os, "waitid"):
+        return
+    with suppress(ChildProcessError):
+        while found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+            if found.si_pid in ours:
+                return
+            reap(found.si_pid)
+
+
+def in_foreground() -> bool:
+    """Whether the terminal on stdin sends its signals to our process group."""
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def forbid_core_dump(pid: int) -> None:
+    """SIGABRT would write the worker's memory to disk, where core dumps are on."""
+    import resource
+
+    with suppress(OSError, AttributeError):
+        resource.prlimit(pid, resource.RLIMIT_CORE, (0, resource.RLIM_INFINITY))
+
+
+def probe_oom_kills() -> int | None:
+    """How often the kernel's out-of-memory killer has struck in our cgroup; None where that is not told."""
+    try:
+        with open("/proc/self/cgroup") as file:
+            lines = [line.rstrip("\n").split(":", 2) for line in file]
+    except OSError:
+        return None
+    for _, controllers, path in lines:
+        if controllers == "memory":
+            return _read_counter(f"/sys/fs/cgroup/memory{path}/memory.oom_control")
+        if controllers == "":
+            for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
+                count = _read_counter(f"{root}{path}/memory.events")
+                if count is not None:
+                    return count
+    return None
+
+
+def _read_counter(path: str) -> int | None:
+    try:
+        with open(path) as file:
+            for line in file:
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+    except OSError:
+        pass
+    return None

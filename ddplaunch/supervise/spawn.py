@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ddplaunch.errors import EXIT_PREFLIGHT, LaunchError, Problem
 from ddplaunch.plan.model import WorkerSpec
+from ddplaunch.supervise.lifeline import Lifeline
 
 
 class Worker(NamedTuple):
@@ -20,8 +21,10 @@ class Worker(NamedTuple):
     started_at: float
 
 
-def spawn_worker(spec: WorkerSpec, environ: Mapping[str, str], started_at: float) -> Worker:
-    """Start `spec`, leading a session of its own unless it owns the terminal."""
+def spawn_worker(
+    spec: WorkerSpec, environ: Mapping[str, str], lifeline: Lifeline, started_at: float
+) -> Worker:
+    """Start `spec`, leading a session of its own unless it owns the terminal, and tied to our life."""
     # A worker that reads from the terminal has to stay in the terminal's session.
     shares_terminal = spec.interactive and _stdin_is_terminal()
     opened: list[int] = []
@@ -29,6 +32,7 @@ def spawn_worker(spec: WorkerSpec, environ: Mapping[str, str], started_at: float
         if spec.output != "inherit":
             for _ in ("stdout", "stderr"):
                 opened += os.pipe()
+        strand = lifeline.open_strand()
         out_read, out_write, err_read, err_write = opened or (None, None, None, None)
         process = subprocess.Popen(
             spec.argv,
@@ -37,11 +41,13 @@ def spawn_worker(spec: WorkerSpec, environ: Mapping[str, str], started_at: float
             stdout=out_write,
             stderr=err_write,
             start_new_session=not shares_terminal,
+            pass_fds=() if strand is None else (strand,),
         )
     except (OSError, ValueError) as error:
         for end in opened:
             os.close(end)
         raise LaunchError(_spawn_problem(spec, error)) from error
+    lifeline.tie(strand, process.pid, is_group=not shares_terminal)
     for write in opened[1::2]:
         os.close(write)
     for read in opened[::2]:

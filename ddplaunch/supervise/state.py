@@ -1,22 +1,48 @@
 """Supervision as a pure function: step(state, event) -> (state, actions). [pure]
 
-A run is watched, then stopped, then killed, then over:
+An attempt is watched, then stopped, then killed, then over:
 
-    WATCHING --a worker fails, or a signal--> STOPPING --grace runs out, or Ctrl-C again--> KILLING
-         \\                                        \\                                          |
-          `---all workers succeed---> OVER <-------`---------- all are gone, or given up ------'
+    WATCHING --a cause: see below--> STOPPING --grace runs out, or Ctrl-C again--> KILLING
+         \\                               \\                                          |
+          `---all workers succeed--> OVER <-`------------ all are gone, or given up --'
+
+The cause is the first of: a worker fails, a signal asks for the end, all workers stall, time is up.
 """
 
 import signal
 from enum import Enum
 from typing import NamedTuple
 
+from ddplaunch.supervise.events import (
+    AbortWorkers,
+    Action,
+    Announce,
+    Cause,
+    ClearGroup,
+    DeadlinePassed,
+    Event,
+    KillWorkers,
+    ProgressSampled,
+    SampleProgress,
+    SignalReceived,
+    SignalWorkers,
+    Stalled,
+    TimedOut,
+    WorkerExited,
+)
+
 # How long SIGKILL may take before a worker counts as unkillable (it hangs in the kernel).
-KILL_SECONDS = 3.0
+KILL_SECONDS = 2.0
+# How long a worker may take to print its stacks and die of SIGABRT.
+ABORT_SECONDS = 5.0
 # A worker that takes longer than this to stop is named; then again, less and less often.
 PATIENCE_SECONDS = 2.0
 # Slurm sends SIGTERM twice within 0.1 s at the time limit.
 TERM_WINDOW_SECONDS = 2.0
+# A worker that uses less of a core than this, and says nothing, is not getting anywhere.
+IDLE_SHARE = 0.02
+# How often progress is looked for, in parts of the stall timeout.
+SAMPLES_PER_STALL = 4
 
 STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
@@ -28,62 +54,11 @@ class Phase(Enum):
     OVER = "over"
 
 
-class WorkerExited(NamedTuple):
-    """`returncode` as subprocess spells it: negative for a signal."""
-
-    rank: int
-    returncode: int
-    at: float
-
-
-class SignalReceived(NamedTuple):
-    signum: int
-    at: float
-
-
-class DeadlinePassed(NamedTuple):
-    at: float
-
-
-Event = WorkerExited | SignalReceived | DeadlinePassed
-Cause = WorkerExited | SignalReceived
-
-
-class SignalWorkers(NamedTuple):
-    """To the workers themselves: a DataLoader child that dies first costs the checkpoint."""
-
-    ranks: frozenset[int]
-    signum: int
-
-
-class KillWorkers(NamedTuple):
-    """SIGKILL to the workers and all they started."""
-
-    ranks: frozenset[int]
-
-
-class ClearGroup(NamedTuple):
-    """The worker is gone: kill what is left of its process group, before its id can be reused."""
-
-    rank: int
-
-
-class Announce(NamedTuple):
-    """Tell the user what is being waited for."""
-
-    ranks: frozenset[int]
-    signum: int | None  # what asked for the stop; None: still waiting
-    kill_in: float  # seconds until SIGKILL
-
-
-Action = SignalWorkers | KillWorkers | ClearGroup | Announce
-
-
 class State(NamedTuple):
     alive: frozenset[int]
     grace_seconds: float
     phase: Phase = Phase.WATCHING
-    cause: Cause | None = None  # the first failure, or the signal that ended the run
+    cause: Cause | None = None  # why the attempt ends, unless everybody succeeds
     kill_at: float | None = None  # the end of the grace, or of the patience with SIGKILL
     remind_at: float | None = None  # when to say who is still being waited for
     stopping_since: float = 0.0
@@ -91,12 +66,38 @@ class State(NamedTuple):
     stopped: frozenset[int] = frozenset()  # ranks that the launcher told to stop
     terminated_at: float | None = None  # the first SIGTERM
     passed_on: frozenset[int] = frozenset()  # signals that workers got through us
+    timeout_at: float | None = None  # the end of the whole run
+    stall_seconds: float | None = None
+    sample_at: float | None = None  # when to look for progress again
+    sample: ProgressSampled | None = None  # the last look
+    progress_at: float = 0.0  # when progress was last seen
 
     @property
     def deadline(self) -> float | None:
         """When to look again even if nothing happens."""
-        times = [at for at in (self.kill_at, self.remind_at) if at is not None]
-        return min(times, default=None)
+        if self.phase is Phase.WATCHING:
+            times = (self.timeout_at, self.sample_at)
+        else:
+            times = (self.kill_at, self.remind_at)
+        return min((at for at in times if at is not None), default=None)
+
+
+def begin(
+    ranks: frozenset[int],
+    at: float,
+    grace_seconds: float,
+    stall_seconds: float | None = None,
+    timeout_at: float | None = None,
+) -> State:
+    """All workers have been started."""
+    return State(
+        alive=ranks,
+        grace_seconds=grace_seconds,
+        timeout_at=timeout_at,
+        stall_seconds=stall_seconds,
+        sample_at=None if stall_seconds is None else at,
+        progress_at=at,
+    )
 
 
 def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
@@ -108,9 +109,13 @@ def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
             return _stop_requested(state, event)
         case SignalReceived(signum=signum):  # USR1, USR2, CONT, WINCH: the workers' business
             state = state._replace(passed_on=state.passed_on | {signum})
-            return state, (SignalWorkers(state.alive, signum),)
+            return state, (SignalWorkers(state.alive, signum, event.from_terminal),)
+        case DeadlinePassed(at=at) if state.phase is Phase.WATCHING:
+            return _watch_deadline_passed(state, at)
         case DeadlinePassed(at=at):
-            return _deadline_passed(state, at)
+            return _stop_deadline_passed(state, at)
+        case ProgressSampled():
+            return _progress_sampled(state, event)
 
 
 def _worker_exited(state: State, event: WorkerExited) -> tuple[State, tuple[Action, ...]]:
@@ -119,8 +124,8 @@ def _worker_exited(state: State, event: WorkerExited) -> tuple[State, tuple[Acti
     if event.returncode != 0 or state.phase is not Phase.WATCHING:
         actions = (ClearGroup(event.rank),)
     if event.returncode != 0 and state.phase is Phase.WATCHING:
-        state, stop = _stop(state, event, signal.SIGTERM)
-        actions += stop
+        state = _stopping(state, event, state.grace_seconds)
+        actions += _ask_to_stop(state, signal.SIGTERM)
     if not state.alive:
         state = _over(state)
     return state, actions
@@ -129,8 +134,11 @@ def _worker_exited(state: State, event: WorkerExited) -> tuple[State, tuple[Acti
 def _stop_requested(state: State, event: SignalReceived) -> tuple[State, tuple[Action, ...]]:
     """The first one stops; an impatient Ctrl-C, or a SIGTERM well after the first, kills."""
     if state.phase is Phase.WATCHING:
-        state, actions = _stop(state, event, event.signum)
-        return state, (*actions, Announce(state.alive, event.signum, state.grace_seconds))
+        state = _stopping(state, event, state.grace_seconds)
+        if event.signum == signal.SIGTERM:
+            state = state._replace(terminated_at=event.at)
+        announcement = Announce(state.alive, event.signum, state.grace_seconds)
+        return state, (*_ask_to_stop(state, event.signum, event.from_terminal), announcement)
     if state.phase is not Phase.STOPPING:
         return state, ()
     if event.signum == signal.SIGINT:
@@ -144,7 +152,16 @@ def _stop_requested(state: State, event: SignalReceived) -> tuple[State, tuple[A
     return _kill(state, event.at)
 
 
-def _deadline_passed(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
+def _watch_deadline_passed(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
+    if state.timeout_at is not None and at >= state.timeout_at:
+        state = _stopping(state, TimedOut(at), state.grace_seconds)
+        return state, _ask_to_stop(state, signal.SIGTERM)
+    if state.sample_at is not None and at >= state.sample_at and state.stall_seconds is not None:
+        return state._replace(sample_at=at + state.stall_seconds / SAMPLES_PER_STALL), (SampleProgress(),)
+    return state, ()
+
+
+def _stop_deadline_passed(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
     if state.kill_at is not None and at >= state.kill_at:
         if state.phase is Phase.STOPPING:
             return _kill(state, at)
@@ -156,18 +173,45 @@ def _deadline_passed(state: State, at: float) -> tuple[State, tuple[Action, ...]
     return state, ()
 
 
-def _stop(state: State, cause: Cause, signum: int) -> tuple[State, tuple[Action, ...]]:
-    is_term = isinstance(cause, SignalReceived) and cause.signum == signal.SIGTERM
-    state = state._replace(
+def _progress_sampled(state: State, sample: ProgressSampled) -> tuple[State, tuple[Action, ...]]:
+    stall_seconds = state.stall_seconds
+    if state.phase is not Phase.WATCHING or stall_seconds is None:
+        return state, ()
+    if state.sample is None or _has_progressed(state.sample, sample):
+        state = state._replace(progress_at=sample.at)
+    state = state._replace(sample=sample)
+    silent_seconds = sample.at - state.progress_at
+    if silent_seconds < stall_seconds:
+        return state, ()
+    state = _stopping(state, Stalled(sample.at, silent_seconds), min(state.grace_seconds, ABORT_SECONDS))
+    return state, (AbortWorkers(state.alive),)
+
+
+def _has_progressed(before: ProgressSampled, now: ProgressSampled) -> bool:
+    """CPU time that shrank is progress too: a child that had used it has come to its end."""
+    if now.output_at > before.output_at or now.cpu_seconds.keys() != before.cpu_seconds.keys():
+        return True
+    idle = IDLE_SHARE * (now.at - before.at)
+    return any(abs(now.cpu_seconds[rank] - before.cpu_seconds[rank]) > idle for rank in now.cpu_seconds)
+
+
+def _stopping(state: State, cause: Cause, grace_seconds: float) -> State:
+    return state._replace(
         phase=Phase.STOPPING,
         cause=cause,
-        kill_at=cause.at + state.grace_seconds,
+        kill_at=cause.at + grace_seconds,
         remind_at=cause.at + PATIENCE_SECONDS,
         stopping_since=cause.at,
         stopped=state.alive,
-        terminated_at=cause.at if is_term else None,
     )
-    return state, ((SignalWorkers(state.alive, signum),) if state.alive else ())
+
+
+def _ask_to_stop(state: State, signum: int, from_terminal: bool = False) -> tuple[Action, ...]:
+    """A worker that was stopped (SIGSTOP, Ctrl-Z) must run to hear it."""
+    if not state.alive:
+        return ()
+    asked = SignalWorkers(state.alive, signum, from_terminal)
+    return asked, SignalWorkers(state.alive, signal.SIGCONT)
 
 
 def _kill(state: State, at: float) -> tuple[State, tuple[Action, ...]]:

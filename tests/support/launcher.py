@@ -65,5 +65,10 @@ class Run:
     def send(self, signum: signal.Signals) -> None:
         os.kill(self.pid, signum)
 
+    def end(self) -> None:
+        """Whatever the test did: this launcher is over, and reaped."""
+        self.process.kill()
+        self.process.wait()
+
     def _ended(self) -> bool:
         return self.process.poll() is not None

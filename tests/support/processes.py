@@ -37,3 +37,18 @@ def find_marked(mark: str) -> list[int]:
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue
     return found
+
+
+def children_of(pid: int) -> list[int]:
+    """Live children, by the parent that every process names."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and is_alive(int(name)):
+            try:
+                with open(f"/proc/{name}/stat") as file:
+                    parent = int(file.read().rpartition(")")[2].split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if parent == pid:
+                found.append(int(name))
+    return found

@@ -48,10 +48,10 @@ def test_all_problems_come_together() -> None:
 
 
 def test_limits_are_raised_and_small_ones_told() -> None:
-    assert check_limits(LimitFacts(open_files=1024, open_files_hard=4096), 300) == ([], 1264)
+    assert check_limits(LimitFacts(open_files=1024, open_files_hard=4096), 300) == ([], 1564)
     assert check_limits(LimitFacts(open_files=1024, open_files_hard=4096), 8) == ([], None)
     warnings, raised = check_limits(LimitFacts(open_files=256, open_files_hard=512), 300)
     assert raised == 512
-    assert "1264 open files" in warnings[0]
+    assert "1564 open files" in warnings[0]
     warnings, _ = check_limits(LimitFacts(shared_memory_bytes=64 << 20, available_memory_bytes=1 << 30), 8)
     assert [warning.split()[0] for warning in warnings] == ["/dev/shm", "1024"]

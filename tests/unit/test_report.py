@@ -5,13 +5,15 @@ import signal
 
 import pytest
 
+from ddplaunch.report.collect import describe_sender
 from ddplaunch.report.hints import find_hint
 from ddplaunch.report.model import AttemptRecord, Failure, RunResult, WorkerRecord
 from ddplaunch.report.outcome import judge
 from ddplaunch.report.summary import render_summary
 from ddplaunch.report.tails import MOST_LINES, choose_lines
 from ddplaunch.report.text import render_report
-from ddplaunch.supervise.state import SignalReceived, State, WorkerExited
+from ddplaunch.supervise.events import Cause, SignalReceived, Stalled, TimedOut, WorkerExited
+from ddplaunch.supervise.state import State
 from ddplaunch.words import describe_exit, describe_ranks, describe_seconds
 
 
@@ -51,8 +53,16 @@ def test_the_block_says_who_and_ends_with_the_traceback() -> None:
 
 
 def test_a_foreign_signal_says_so() -> None:
-    killed = FAILED._replace(first_failure=Failure(record(2, -9), (), "stderr", None))
+    note = describe_sender(-9, (), 0)
+    killed = FAILED._replace(first_failure=Failure(record(2, -9), (), "stderr", None, note))
     assert "rank 2, killed by SIGKILL, not sent by the launcher" in render_report(killed)
+
+
+def test_out_of_memory_is_said_on_evidence_only() -> None:
+    assert describe_sender(-9, (), 1).startswith("out of memory")
+    assert describe_sender(-11, (), 1) == "not sent by the launcher"
+    assert describe_sender(-10, {10}, 0) == "passed on by the launcher"
+    assert describe_sender(1, (), 1) == ""
 
 
 def test_success_is_silent() -> None:
@@ -68,9 +78,11 @@ def test_success_is_silent() -> None:
         (SignalReceived(signal.SIGINT, 0.0), "interrupted", 130),
         (SignalReceived(signal.SIGTERM, 0.0), "interrupted", 143),
         (SignalReceived(signal.SIGHUP, 0.0), "interrupted", 129),
+        (Stalled(9.0, 5.0), "stalled", 6),
+        (TimedOut(9.0), "timeout", 124),
     ],
 )
-def test_outcomes(cause: WorkerExited | SignalReceived | None, name: str, code: int) -> None:
+def test_outcomes(cause: Cause | None, name: str, code: int) -> None:
     outcome = judge(State(alive=frozenset(), grace_seconds=1, cause=cause))
     assert (outcome.name, outcome.exit_code) == (name, code)
 
@@ -127,3 +139,5 @@ def test_words() -> None:
 def test_classic_mistakes_get_a_hint() -> None:
     assert "--pass-local-rank" in find_hint(["train.py: error: unrecognized arguments: --local-rank=0"])
     assert find_hint(["ValueError: boom"]) == ""
+    assert "did not find the command" in find_hint(["sh: 1: nsys: not found"], 127)
+    assert "may not execute" in find_hint([], 126)

@@ -5,24 +5,27 @@ import signal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddplaunch.supervise.state import (
-    KILL_SECONDS,
+from ddplaunch.supervise.events import (
+    AbortWorkers,
     Action,
     Announce,
     ClearGroup,
     DeadlinePassed,
     Event,
     KillWorkers,
-    Phase,
+    ProgressSampled,
+    SampleProgress,
     SignalReceived,
     SignalWorkers,
-    State,
+    Stalled,
+    TimedOut,
     WorkerExited,
-    step,
 )
+from ddplaunch.supervise.state import ABORT_SECONDS, KILL_SECONDS, Phase, State, begin, step
 
 THREE = State(alive=frozenset({0, 1, 2}), grace_seconds=30)
 INT, TERM, HUP, USR1 = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1
+CONT = signal.SIGCONT
 
 
 def replay(state: State, *events: Event) -> tuple[State, list[Action]]:
@@ -42,7 +45,8 @@ def test_the_first_failure_stops_the_rest() -> None:
     first = WorkerExited(2, 1, 5.0)
     state, actions = replay(THREE, first)
     assert (state.phase, state.cause, state.kill_at) == (Phase.STOPPING, first, 35.0)
-    assert actions == [ClearGroup(2), SignalWorkers(frozenset({0, 1}), TERM)]
+    others = frozenset({0, 1})
+    assert actions == [ClearGroup(2), SignalWorkers(others, TERM), SignalWorkers(others, CONT)]
     assert state.stopped == {0, 1}
 
 
@@ -50,7 +54,7 @@ def test_only_the_first_failure_is_the_cause() -> None:
     first = WorkerExited(2, 1, 5.0)
     state, actions = replay(THREE, first, WorkerExited(0, -15, 5.1), WorkerExited(1, 0, 5.2))
     assert (state.cause, state.phase) == (first, Phase.OVER)
-    assert actions[2:] == [ClearGroup(0), ClearGroup(1)]
+    assert actions[3:] == [ClearGroup(0), ClearGroup(1)]
     assert [exit.rank for exit in state.exits] == [2, 0, 1]
 
 
@@ -68,7 +72,11 @@ def test_an_unkillable_worker_is_given_up() -> None:
 def test_a_signal_is_forwarded_and_stops() -> None:
     for signum in (INT, TERM, HUP):
         state, actions = replay(THREE, SignalReceived(signum, 1.0))
-        assert actions == [SignalWorkers(THREE.alive, signum), Announce(THREE.alive, signum, 30)]
+        assert actions == [
+            SignalWorkers(THREE.alive, signum),
+            SignalWorkers(THREE.alive, CONT),
+            Announce(THREE.alive, signum, 30),
+        ]
         assert (state.phase, state.kill_at) == (Phase.STOPPING, 31.0)
 
 
@@ -90,7 +98,7 @@ def test_a_second_ctrl_c_kills() -> None:
 
 def test_two_terms_within_two_seconds_are_one() -> None:
     state, actions = replay(THREE, SignalReceived(TERM, 1.0), SignalReceived(TERM, 1.1))
-    assert (state.phase, len(actions)) == (Phase.STOPPING, 2)
+    assert (state.phase, len(actions)) == (Phase.STOPPING, 3)
     _, actions = replay(state, SignalReceived(TERM, 3.5))
     assert actions == [KillWorkers(THREE.alive)]
 
@@ -99,7 +107,7 @@ def test_term_after_a_failure_does_not_shorten_the_grace() -> None:
     state, actions = replay(
         THREE, WorkerExited(0, 1, 1.0), SignalReceived(TERM, 9.0), SignalReceived(TERM, 9.1)
     )
-    assert (state.phase, len(actions)) == (Phase.STOPPING, 2)
+    assert (state.phase, len(actions)) == (Phase.STOPPING, 3)
 
 
 def test_other_signals_pass_through() -> None:
@@ -108,7 +116,51 @@ def test_other_signals_pass_through() -> None:
     assert actions == [SignalWorkers(THREE.alive, USR1)]
 
 
+def test_ctrl_c_that_the_terminal_has_sent_to_a_worker_too_says_so() -> None:
+    _, actions = replay(THREE, SignalReceived(INT, 1.0, from_terminal=True))
+    assert actions[0] == SignalWorkers(THREE.alive, INT, from_terminal=True)
+
+
+def test_time_is_up() -> None:
+    state = begin(frozenset({0, 1}), 10.0, grace_seconds=3, timeout_at=60.0)
+    assert state.deadline == 60.0
+    state, actions = step(state, DeadlinePassed(60.0))
+    assert (state.cause, state.kill_at) == (TimedOut(60.0), 63.0)
+    assert actions[0] == SignalWorkers(frozenset({0, 1}), TERM)
+
+
+def sample(at: float, cpu: float, output_at: float = 0.0) -> ProgressSampled:
+    return ProgressSampled(at, {0: cpu, 1: cpu}, output_at)
+
+
+WATCHED = begin(frozenset({0, 1}), 100.0, grace_seconds=30, stall_seconds=8)
+
+
+def test_progress_is_looked_for_four_times_per_stall_timeout() -> None:
+    state, actions = step(WATCHED, DeadlinePassed(100.0))
+    assert (actions, state.deadline) == ((SampleProgress(),), 102.0)
+    assert THREE.deadline is None
+
+
+def test_silent_and_idle_is_stalled() -> None:
+    samples = [sample(at, 1.0 + at / 1000) for at in (100.0, 102.0, 104.0, 106.0)]
+    state, actions = replay(WATCHED, *samples)
+    assert (state.phase, actions) == (Phase.WATCHING, [])
+    state, actions = replay(state, sample(108.0, 1.108))
+    assert (state.cause, actions) == (Stalled(108.0, 8.0), [AbortWorkers(frozenset({0, 1}))])
+    assert state.kill_at == 108.0 + ABORT_SECONDS
+
+
+def test_output_or_cpu_use_or_a_worker_that_leaves_is_progress() -> None:
+    for seen in (sample(106.0, 1.0, output_at=105.0), sample(106.0, 1.5), sample(106.0, 0.2)):
+        state, _ = replay(WATCHED, sample(100.0, 1.0), seen, seen._replace(at=108.0))
+        assert (state.phase, state.progress_at) == (Phase.WATCHING, 106.0)
+    state, _ = replay(WATCHED, sample(100.0, 1.0), ProgressSampled(109.0, {1: 1.0}, 0.0))
+    assert state.phase is Phase.WATCHING
+
+
 _events = st.one_of(
+    st.builds(sample, st.just(9e9), st.just(1.0)),
     st.builds(SignalReceived, st.sampled_from([INT, TERM, HUP, USR1]), st.just(0.0)),
     st.builds(WorkerExited, st.integers(0, 4), st.sampled_from([0, 1, 7, -9, -15]), st.just(0.0)),
     st.just(DeadlinePassed(0.0)),
@@ -118,7 +170,7 @@ _events = st.one_of(
 @given(st.lists(_events, max_size=25))
 def test_every_history_ends_with_nobody_alive(events: list[Event]) -> None:
     """Whatever happened: once the remaining workers exit, it is over, and the dead are never signalled."""
-    state = State(alive=frozenset(range(5)), grace_seconds=30)
+    state = begin(frozenset(range(5)), 0.0, grace_seconds=30, stall_seconds=5, timeout_at=50.0)
     for event in events:
         if isinstance(event, WorkerExited) and event.rank not in state.alive:
             continue
@@ -126,7 +178,7 @@ def test_every_history_ends_with_nobody_alive(events: list[Event]) -> None:
             break
         state, actions = step(state, event)
         for action in actions:
-            if not isinstance(action, ClearGroup):
+            if not isinstance(action, ClearGroup | SampleProgress):
                 assert action.ranks <= state.alive
     for rank in sorted(state.alive):
         if state.phase is not Phase.OVER:

@@ -1,0 +1,177 @@
+"""A run from its first attempt to its last: start, watch, conclude, start again or report."""
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ddplaunch.config.resolve import LaunchConfig
+from ddplaunch.output.files import open_run_directory, remove_run_directory, write_atomically
+from ddplaunch.plan.model import LaunchPlan
+from ddplaunch.supervise.attempt import AttemptPlace, spawn_all, watch
+from ddplaunch.supervise.signals import SignalPipe
+from ddplaunch.supervise.spawn import Worker
+from ddplaunch.supervise.tether import Tether
+
+if TYPE_CHECKING:
+    from ddplaunch.output.console import Console
+    from ddplaunch.report.model import AttemptRecord, RunResult
+    from ddplaunch.supervise.events import Cause
+    from ddplaunch.supervise.loop import Supervisor
+
+FLUSH_SECONDS = 1.5  # for a reader that is slow to take our last words
+
+
+class Job:
+    """Holds what all attempts share; what supervision needs is imported while the workers boot."""
+
+    def __init__(
+        self,
+        config: LaunchConfig,
+        plan: LaunchPlan,
+        environ: Mapping[str, str],
+        master_port: int,
+        directory: str,
+        started_at: float,
+    ) -> None:
+        self._config, self._plan, self._environ = config, plan, environ
+        self._master_port, self._directory = master_port, directory
+        self._started_at = started_at
+        self._timeout_at = None if config.timeout is None else time.monotonic() + config.timeout
+        self._attempts: tuple[AttemptRecord, ...] = ()
+        self._console: Console | None = None
+        self._oom_kills: int | None = None
+
+    def run(self) -> int:
+        """Attempt after attempt, until one succeeds or nothing more may be tried; then the exit code."""
+        open_run_directory(self._directory)
+        self._signals = SignalPipe()  # before the first worker: none can be left behind by a signal
+        self._tether = Tether(self._plan.run_id, self._directory)
+        try:
+            while (code := self._run_attempt()) is None:
+                pass
+            return code
+        finally:
+            self._tether.release()
+            self._signals.close()
+            remove_run_directory(self._directory)
+
+    def _run_attempt(self) -> int | None:
+        """The exit code, or None: there is another attempt to make."""
+        place = AttemptPlace(len(self._attempts), self._master_port, self._directory)
+        begun_at = time.monotonic()
+        workers = spawn_all(self._plan, self._environ, place, self._tether)
+        supervisor = self._supervise(workers, begun_at)
+        from ddplaunch.supervise.restart import RestartPolicy, plan_restart
+
+        watch(supervisor, self._tether)
+        result = self._conclude(supervisor, place)
+        cause, config = supervisor.state.cause, self._config
+        policy = RestartPolicy(config.max_restarts, config.min_uptime, config.restart_backoff)
+        pause = plan_restart(policy, cause, place.number, cause.at - begun_at if cause else 0.0)
+        if pause is not None:
+            cause = self._pause(supervisor, result, pause)
+            if cause is None:
+                supervisor.close()
+                return None
+            supervisor.state = supervisor.state._replace(cause=cause)
+            result = self._conclude(supervisor, place)
+        self._report(supervisor, result)
+        supervisor.close()
+        return result.exit_code
+
+    def _supervise(self, workers: list[Worker], begun_at: float) -> "Supervisor":
+        import gc
+
+        from ddplaunch.output.console import open_console
+        from ddplaunch.supervise.loop import Supervisor
+        from ddplaunch.supervise.processes import probe_oom_kills
+        from ddplaunch.supervise.state import begin
+
+        gc.enable()  # off since the program began; from here on it may run for weeks
+        if self._console is None:
+            self._console = open_console(self._environ)
+            self._tether.adopt()
+        self._oom_kills = probe_oom_kills()
+        ranks = frozenset(worker.spec.rank for worker in workers)
+        config = self._config
+        state = begin(ranks, begun_at, config.grace, config.stall_timeout, self._timeout_at)
+        return Supervisor(
+            workers,
+            state,
+            self._signals,
+            self._console,
+            self._tether,
+            self._plan.world_size,
+            config.signal_scope,
+        )
+
+    def _conclude(self, supervisor: "Supervisor", place: AttemptPlace) -> "RunResult":
+        """How it went, with the last words of whoever failed first, or of everybody who stalled."""
+        from ddplaunch.output.files import read_error_file
+        from ddplaunch.plan.environment import error_file
+        from ddplaunch.report import collect
+        from ddplaunch.supervise.processes import probe_oom_kills
+
+        state = supervisor.state
+        started = [collect.Started(w.spec, w.process.pid, w.started_at) for w in supervisor.workers.values()]
+        attempt = collect.collect_attempt(self._plan, state, started, place.number, time.monotonic())
+        self._attempts = (*self._attempts[: place.number], attempt)
+        rank = collect.failed_rank(state)
+        failure = None
+        if rank is not None:
+            failure = collect.collect_failure(
+                state,
+                attempt,
+                rank,
+                supervisor.pump.last_lines(rank),
+                read_error_file(error_file(place.run_directory, place.number, rank)),
+                (probe_oom_kills() or 0) - (self._oom_kills or 0),
+            )
+        stderr = {rank: supervisor.pump.last_lines(rank).stderr for rank in supervisor.workers}
+        seconds = time.time() - self._started_at
+        return collect.collect_result(
+            self._plan, state, self._attempts, failure, stderr, self._started_at, seconds
+        )
+
+    def _pause(self, supervisor: "Supervisor", result: "RunResult", seconds: float) -> "Cause | None":
+        """Tell what happened and wait for the next attempt; something may end the run instead."""
+        from ddplaunch.report.text import render_report
+        from ddplaunch.supervise.events import TimedOut
+        from ddplaunch.words import describe_restart
+
+        number = len(self._attempts)
+        supervisor.say(render_report(result) + "\n")
+        supervisor.say(f"ddplaunch: {describe_restart(number, self._config.max_restarts, seconds)}\n")
+        now = time.monotonic()
+        ends = (now + seconds, self._timeout_at if self._timeout_at is not None else float("inf"))
+        received = supervisor.rest(min(ends))
+        if received is None and ends[1] <= ends[0]:
+            return TimedOut(time.monotonic())
+        return received
+
+    def _report(self, supervisor: "Supervisor", result: "RunResult") -> None:
+        """The summary file, the workers' output, and then our last block."""
+        if self._config.summary_json is not None:
+            complaint = save_summary(self._config.summary_json, result)
+            supervisor.say(complaint)
+        if result.outcome == "success":
+            supervisor.flush(deadline=None)
+            return
+        from ddplaunch.report.text import render_report
+
+        deadline = time.monotonic() + FLUSH_SECONDS
+        supervisor.flush(deadline)
+        supervisor.say(render_report(result) + "\n")
+        supervisor.flush(deadline)
+
+
+def save_summary(path: str, result: "RunResult") -> str:
+    """Write the summary file; what went wrong with that, as a line to print."""
+    from ddplaunch.report.summary import render_summary
+
+    try:
+        write_atomically(path, render_summary(result))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        return f"ddplaunch: note: cannot write the summary to {path}: {reason}\n"
+    return ""

@@ -1,0 +1,89 @@
+"""Where stalled workers stand, read from what faulthandler printed. [pure]"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+_FATAL = "Fatal Python error: "
+_CURRENT = "Current thread 0x"
+_THREAD = ("Thread 0x", _CURRENT)
+
+# Code that a user did not write: torch's, other packages', Python's own.
+_LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3.", "<frozen ")
+
+# Decorators on torch's collectives: nobody stands in them.
+_DECORATORS = frozenset({"wrapper", "inner", "_fn", "__call__", "decorate_context"})
+
+
+class Frame(NamedTuple):
+    file: str
+    line: int
+    function: str
+
+    @property
+    def is_library(self) -> bool:
+        return any(part in self.file for part in _LIBRARY)
+
+
+class Standing(NamedTuple):
+    """Ranks that stand at the same place, and one stack for all of them, innermost frame first."""
+
+    ranks: tuple[int, ...]
+    place: str
+    stack: tuple[Frame, ...]
+
+
+def group_standings(stderr: Mapping[int, Sequence[str]]) -> tuple[Standing, ...]:
+    """All ranks by where they stand; the largest group first."""
+    stacks = {rank: parse_stack(lines) for rank, lines in sorted(stderr.items())}
+    places: dict[str, list[int]] = {}
+    for rank, stack in stacks.items():
+        places.setdefault(describe_place(stack), []).append(rank)
+    found = [Standing(tuple(ranks), place, stacks[ranks[0]]) for place, ranks in places.items()]
+    return tuple(sorted(found, key=lambda standing: -len(standing.ranks)))
+
+
+def find_odd_ranks(standings: Sequence[Standing]) -> tuple[int, ...]:
+    """Those who are not where most are; nobody, when there is no such majority."""
+    if len(standings) < 2 or len(standings[0].ranks) <= len(standings[1].ranks):
+        return ()
+    return tuple(sorted(rank for standing in standings[1:] for rank in standing.ranks))
+
+
+def parse_stack(lines: Sequence[str]) -> tuple[Frame, ...]:
+    """The frames of the thread that got SIGABRT, which is the main one if it was free to."""
+    dumps = [index for index, line in enumerate(lines) if _FATAL in line]
+    if not dumps:
+        return ()
+    dump = lines[dumps[-1] :]
+    starts = [index for index, line in enumerate(dump) if line.startswith(_CURRENT)]
+    starts = starts or [index for index, line in enumerate(dump) if line.startswith(_THREAD)]
+    frames = []
+    for line in dump[starts[-1] + 1 :] if starts else ():
+        frame = _parse_frame(line)
+        if frame is None:
+            break
+        frames.append(frame)
+    return tuple(frames)
+
+
+def describe_place(stack: Sequence[Frame]) -> str:
+    """`all_reduce, train.py:41`: what was called last, and from which line of the user's own code."""
+    if not stack:
+        return "no Python stack"
+    own = next((frame for frame in stack if not frame.is_library), stack[0])
+    called = next((frame for frame in stack if frame.function not in _DECORATORS), stack[0])
+    return f"{called.function}, {own.file.rpartition('/')[2]}:{own.line}"
+
+
+def render_frames(stack: Sequence[Frame]) -> list[str]:
+    """As a traceback has them: the innermost last."""
+    return [f'  File "{frame.file}", line {frame.line}, in {frame.function}' for frame in reversed(stack)]
+
+
+def _parse_frame(line: str) -> Frame | None:
+    """`  File "train.py", line 41 in train`."""
+    file, quote, rest = line.strip().removeprefix('File "').rpartition('", line ')
+    number, _, function = rest.partition(" in ")
+    if not quote or not number.isdigit():
+        return None
+    return Frame(file, int(number), function)

@@ -1,0 +1,67 @@
+"""Which processes belong to a run, and what they have done. [pure]"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from ddplaunch.words import shorten
+
+MOST_NAMED = 8
+
+
+class ProcessFacts(NamedTuple):
+    """One live process; pid and start time together are never given out twice."""
+
+    pid: int
+    parent: int
+    started: int  # clock ticks since boot
+    cpu_seconds: float
+    command: str
+    is_marked: bool  # carries the run id in its environment
+
+
+def find_ours(
+    processes: Sequence[ProcessFacts], launcher: int | None, known: Collection[int]
+) -> list[ProcessFacts]:
+    """The processes of a run; nobody else is ever signalled.
+
+    They carry the run id, or are children of the launcher: orphans of workers come to it as their
+    subreaper, whatever they did to their environment. `launcher` None means that it is gone, or that it
+    had children before the run, so that orphans could be theirs. `known` are never ours.
+    """
+    ours = {
+        process.pid
+        for process in processes
+        if process.pid not in known
+        and (process.is_marked or (launcher is not None and process.parent == launcher))
+    }
+    ours = _with_descendants(processes, ours) - {*known, launcher}
+    return [process for process in processes if process.pid in ours]
+
+
+def sum_cpu_seconds(processes: Sequence[ProcessFacts], workers: Mapping[int, int]) -> dict[int, float]:
+    """CPU time by rank, of a worker (`workers` has the pid of a rank) and everything it started."""
+    used = {process.pid: process.cpu_seconds for process in processes}
+    return {
+        rank: sum(used.get(member, 0.0) for member in _with_descendants(processes, {pid}))
+        for rank, pid in workers.items()
+    }
+
+
+def describe_processes(processes: Sequence[ProcessFacts]) -> str:
+    """`pid 4711 (sleep 600), pid 4712 (wandb)`, and how many more."""
+    shown = [f"pid {process.pid} ({shorten(process.command)})" for process in processes[:MOST_NAMED]]
+    more = len(processes) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _with_descendants(processes: Sequence[ProcessFacts], found: set[int]) -> set[int]:
+    children: dict[int, list[int]] = {}
+    for process in processes:
+        children.setdefault(process.parent, []).append(process.pid)
+    family, waiting = set(found), list(found)
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child not in family:
+                family.add(child)
+                waiting.append(child)
+    return family

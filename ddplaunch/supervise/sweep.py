@@ -1,0 +1,96 @@
+"""Looking through /proc for what a run has started, and ending it."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+
+from ddplaunch.supervise.census import ProcessFacts, find_ours
+
+LOOK_SECONDS = 0.02  # between two looks at processes that are about to go
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def probe_processes(run_id: str) -> list[ProcessFacts]:
+    """Every live process that may be looked at; none on systems without /proc."""
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return []
+    mark = f"DDPLAUNCH_RUN_ID={run_id}".encode()
+    found = (_probe_process(int(name), mark) for name in names if name.isdigit())
+    return [process for process in found if process is not None]
+
+
+def probe_started(pid: int) -> int | None:
+    """When a process started, or None if it is gone."""
+    fields = _read_stat(pid)
+    return None if fields is None else int(fields[19])
+
+
+def kill_ours(
+    run_id: str, launcher: int | None, known: Collection[int], deadline: float
+) -> list[ProcessFacts]:
+    """SIGKILL until nothing of the run is left; whoever is left at the deadline is returned.
+
+    A process may fork while we look: only a look that finds nobody is the last one.
+    """
+    while ours := find_ours(probe_processes(run_id), launcher, known):
+        for process in ours:
+            _kill(process)
+        if time.monotonic() > deadline:
+            return ours
+        time.sleep(LOOK_SECONDS)
+    return []
+
+
+def await_leaving(look: Callable[[], list[ProcessFacts]], deadline: float) -> list[ProcessFacts]:
+    """Who stays after all: a helper may need a moment to see that its worker is over."""
+    while (left := look()) and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+    return left
+
+
+def _kill(process: ProcessFacts) -> None:
+    """Through a pidfd: between the look and the blow, the pid may have gone to a stranger."""
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except OSError:
+        return
+    try:
+        if probe_started(process.pid) == process.started:
+            with suppress(OSError):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    finally:
+        os.close(pidfd)
+
+
+def _probe_process(pid: int, mark: bytes) -> ProcessFacts | None:
+    fields = _read_stat(pid)
+    if fields is None or fields[0] in ("Z", "X"):
+        return None
+    return ProcessFacts(
+        pid=pid,
+        parent=int(fields[1]),
+        started=int(fields[19]),
+        cpu_seconds=(int(fields[11]) + int(fields[12])) / _TICKS,
+        command=_read(pid, "cmdline").replace(b"\0", b" ").decode("utf-8", "backslashreplace").strip(),
+        is_marked=mark in _read(pid, "environ").split(b"\0"),
+    )
+
+
+def _read_stat(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat from the state on: the name before it may hold spaces and brackets."""
+    stat = _read(pid, "stat")
+    return stat.rpartition(b")")[2].decode().split() if stat else None
+
+
+def _read(pid: int, name: str) -> bytes:
+    """Empty when the process is gone, or is none of our business."""
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""

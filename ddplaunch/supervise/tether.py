@@ -1,0 +1,70 @@
+"""Everything that keeps a run's processes from outliving it: lifeline, guardian, sweep."""
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from ddplaunch.supervise.guardian import Guardian
+from ddplaunch.supervise.lifeline import Lifeline
+from ddplaunch.supervise.processes import adopt_orphans, has_children
+
+if TYPE_CHECKING:
+    from ddplaunch.supervise.census import ProcessFacts
+
+MOST_GUARDIANS = 10  # somebody who kills that many means it
+SWEEP_SECONDS = 1.0
+HELPER_SECONDS = 0.5  # for helpers of a finished worker to notice that it is over
+
+
+class Tether:
+    """Opened before the first worker of a run, released when the launcher is about to leave."""
+
+    def __init__(self, run_id: str, run_directory: str) -> None:
+        self._run_id, self._run_directory = run_id, run_directory
+        # `something & exec ddplaunch ...`: orphans could be that something's.
+        self._orphans_are_ours = not has_children()
+        self.lifeline = Lifeline()
+        self.guardian: Guardian | None = Guardian(run_id, run_directory)
+        self._guardians = 1
+
+    def adopt(self) -> None:
+        """Orphans of workers come to us, not to init: ours to find and to end."""
+        if self._orphans_are_ours:
+            self._orphans_are_ours = adopt_orphans()
+
+    def replace_guardian(self) -> None:
+        """The guardian has been killed: the next one takes its place."""
+        assert self.guardian is not None
+        self.guardian.abandon()
+        self._guardians += 1
+        mended = self._guardians <= MOST_GUARDIANS
+        self.guardian = Guardian(self._run_id, self._run_directory) if mended else None
+
+    def sweep(self) -> "list[ProcessFacts]":
+        """End whatever the workers left behind, in any session; who cannot be ended is returned."""
+        from ddplaunch.supervise.sweep import kill_ours
+
+        deadline = time.monotonic() + SWEEP_SECONDS
+        return kill_ours(self._run_id, self._launcher(), self._known(), deadline)
+
+    def find_helpers(self) -> "list[ProcessFacts]":
+        """What still runs after every worker has succeeded."""
+        from ddplaunch.supervise.census import find_ours
+        from ddplaunch.supervise.sweep import await_leaving, probe_processes
+
+        return await_leaving(
+            lambda: find_ours(probe_processes(self._run_id), self._launcher(), self._known()),
+            time.monotonic() + HELPER_SECONDS,
+        )
+
+    def release(self) -> None:
+        self.lifeline.cut()
+        if self.guardian is not None:
+            self.guardian.dismiss()
+            self.guardian = None
+
+    def _launcher(self) -> int | None:
+        return os.getpid() if self._orphans_are_ours else None
+
+    def _known(self) -> tuple[int, ...]:
+        return (os.getpid(),) if self.guardian is None else (os.getpid(), self.guardian.pid)
