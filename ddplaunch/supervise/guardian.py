@@ -5,12 +5,14 @@ them. It is forked, not executed: 0.3 ms instead of 10 before the first worker.
 """
 
 import os
+import select
 import signal
 import time
 from contextlib import suppress
 from typing import NoReturn
 
 DISMISSED = b"."
+BOOT_SECONDS = 2.0
 SWEEP_SECONDS = 10.0
 # A process that was being forked while we looked is there at the next look.
 SWEEPS, PAUSE_SECONDS = 4, 0.1
@@ -55,6 +57,7 @@ def _guard(read: int, run_id: str, run_directory: str) -> NoReturn:
     """The guardian's whole life. It holds nothing of the launcher's but the pipe."""
     try:
         _settle(read)
+        select.select([0], [], [], BOOT_SECONDS)  # the workers are booting: keep out of their way
         from ddplaunch.output.files import remove_run_directory
         from ddplaunch.supervise.sweep import kill_ours
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from ddplaunch.supervise.events import Cause, Stalled, WorkerExited
 
-LONGEST_BACKOFF_SECONDS = 300.0
+LONGEST_BACKOFF_SECONDS = 300.0  # doubling ends here
 
 
 class RestartPolicy(NamedTuple):
@@ -23,4 +23,5 @@ def plan_restart(policy: RestartPolicy, cause: Cause | None, attempt: int, uptim
         return None
     if attempt >= policy.max_restarts or uptime < policy.min_uptime_seconds:
         return None
-    return float(min(policy.backoff_seconds * 2**attempt, LONGEST_BACKOFF_SECONDS))
+    most = max(policy.backoff_seconds, LONGEST_BACKOFF_SECONDS)
+    return float(min(policy.backoff_seconds * 2 ** min(attempt, 30), most))

@@ -1,0 +1,111 @@
+"""Being asked to stop: every worker gets its grace, and nobody gets more than it."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.launcher import DDPLAUNCH, Run, worker
+from tests.support.processes import is_alive
+from tests.support.terminal import Terminal
+
+Launch = Callable[..., Run]
+
+
+def test_every_worker_writes_its_checkpoint_after_sigterm(launch: Launch, tmp_path: Path) -> None:
+    """1.5 s of work each, and no helper of theirs is signalled before they are done."""
+    run = launch("--nproc-per-node", "3", worker("checkpoint"), "1.5", str(tmp_path / "saved"))
+    run.wait_ready(3)
+    run.send(signal.SIGTERM)
+    time.sleep(0.1)
+    run.send(signal.SIGTERM)  # Slurm's second one
+    assert run.wait() == 143
+    assert [(tmp_path / f"saved{rank}").read_text() for rank in range(3)] == ["helper alive"] * 3
+    assert run.out.count("saved on SIGTERM") == 3
+
+
+def test_a_failure_leaves_the_others_their_grace(launch: Launch, tmp_path: Path) -> None:
+    run = launch("--nproc-per-node", "3", worker("checkpoint"), "1", str(tmp_path / "saved"))
+    pids = run.wait_ready(3)
+    os.kill(pids[0], signal.SIGKILL)
+    assert run.wait() == 137
+    assert run.out.count("saved on SIGTERM") == 2
+    assert "killed by SIGKILL, not sent by the launcher" in run.err
+
+
+def test_workers_that_ignore_it_are_killed_when_the_grace_is_over(launch: Launch) -> None:
+    run = launch("--grace", "2", "--nproc-per-node", "4", worker("stubborn"), "fail")
+    pids = run.wait_ready(4)
+    began = time.monotonic()
+    assert run.wait() == 9
+    assert time.monotonic() - began < 2 + 5
+    assert not any(is_alive(pid) for pid in pids)
+    assert "first failure: rank 0, exit code 9" in run.err
+
+
+def test_slow_ones_are_named_while_they_are_waited_for(launch: Launch) -> None:
+    run = launch("--grace", "600", "--nproc-per-node", "2", worker("stubborn"))
+    run.wait_ready(2)
+    run.send(signal.SIGTERM)
+    run.wait_for("ddplaunch: waiting for ranks 0-1 to stop; SIGKILL in 59")
+    run.send(signal.SIGINT)
+    assert run.wait() == 143
+
+
+def test_a_stopped_worker_is_woken_to_hear_it(launch: Launch, tmp_path: Path) -> None:
+    run = launch("--nproc-per-node", "2", worker("checkpoint"), "0", str(tmp_path / "saved"))
+    for pid in run.wait_ready(2):
+        os.kill(pid, signal.SIGSTOP)
+    run.send(signal.SIGTERM)
+    assert run.wait() == 143
+    assert run.out.count("saved on SIGTERM") == 2
+
+
+@pytest.mark.parametrize(("scope", "saved"), [("leader", 0), ("group", 2)])
+def test_a_shell_around_the_worker(launch: Launch, tmp_path: Path, scope: str, saved: int) -> None:
+    """bash does not pass SIGTERM on: with the scope `group` the script gets it all the same."""
+    script = f"{DDPLAUNCH[0]} -u {worker('checkpoint')} 0 {tmp_path / 'saved'} & wait $!; wait $!"
+    arguments = ["--signal-scope", scope, "--grace", "5", "--nproc-per-node", "2", "--no-python"]
+    run = launch(*arguments, "bash", "-c", f"trap : TERM; {script}")
+    run.wait_ready(2)
+    run.send(signal.SIGTERM)
+    assert run.wait() == 143
+    assert run.out.count("saved on SIGTERM") == saved
+
+
+@pytest.mark.parametrize("workers", ["1", "3"])
+def test_ctrl_c_on_a_terminal(environment: dict[str, str], tmp_path: Path, workers: str) -> None:
+    """A worker alone shares the terminal and gets Ctrl-C from it: it must not get it twice."""
+    script = [worker("checkpoint"), "0.5", str(tmp_path / "saved")]
+    terminal = Terminal([*DDPLAUNCH, "--nproc-per-node", workers, *script], environment)
+    for rank in range(int(workers)):
+        terminal.wait_for(f"rank={rank}")
+    terminal.type("\x03")
+    assert terminal.wait() == 130
+    assert terminal.seen.count("saved on SIGINT") == int(workers)
+    assert "signalled again" not in terminal.seen
+    assert "the launcher received SIGINT" in terminal.seen
+
+
+def test_a_second_ctrl_c_on_a_terminal(environment: dict[str, str]) -> None:
+    command = [*DDPLAUNCH, "--grace", "600", "--nproc-per-node", "2", worker("stubborn")]
+    terminal = Terminal(command, environment)
+    for rank in range(2):
+        terminal.wait_for(f"rank={rank}")
+    terminal.type("\x03")
+    terminal.wait_for("Ctrl-C again kills at once")
+    terminal.type("\x03")
+    assert terminal.wait() == 130
+
+
+def test_a_terminal_that_is_closed(environment: dict[str, str], tmp_path: Path) -> None:
+    path = str(tmp_path / "saved")
+    terminal = Terminal([*DDPLAUNCH, "--nproc-per-node", "2", worker("on_signal"), "0.2", path], environment)
+    for rank in range(2):
+        terminal.wait_for(f"rank={rank}")
+    terminal.hang_up()
+    _, status = os.waitpid(terminal.pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 129
