@@ -6,12 +6,12 @@ property test holds both to the same answer.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from ddplaunch.config.settings import SETTINGS, Setting
+from ddplaunch.record import Record
 
 
-class CommandLine(NamedTuple):
+class CommandLine(Record):
     """Option values as text (True for a flag, a tuple for a repeatable one), and what to run."""
 
     options: Mapping[str, object]
@@ -19,7 +19,7 @@ class CommandLine(NamedTuple):
     script_args: tuple[str, ...]
 
 
-class Cut(NamedTuple):
+class Cut(Record):
     """What could be read; `is_plain` when that is all there is, and click would say the same."""
 
     line: CommandLine

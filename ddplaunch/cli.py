@@ -9,7 +9,7 @@ from contextlib import suppress
 from ddplaunch.argv import CommandLine, cut_arguments
 from ddplaunch.errors import EXIT_PREFLIGHT, EXIT_USAGE, LaunchError, Problem, render_problem
 from ddplaunch.job import save_summary
-from ddplaunch.run import run
+from ddplaunch.run import print_out, run
 
 EXIT_INTERNAL = 70  # sysexits.h: EX_SOFTWARE
 EXIT_INTERRUPTED = 130
@@ -27,7 +27,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     cut = cut_arguments(arguments)
     try:
         line = cut.line if cut.is_plain else _ask_click(arguments)
-        code = 0 if line is None else run(line.options, line.script, line.script_args, environ)
+        if isinstance(line, CommandLine):
+            code = run(line.options, line.script, line.script_args, environ)
+        else:
+            print_out(line)
+            code = 0
     except BrokenPipeError:  # ddplaunch --dry-run ... | head
         code = EXIT_PIPE
     except Exception as error:
@@ -44,7 +48,7 @@ def _fill_standard_descriptors() -> None:
     os.close(fd)
 
 
-def _ask_click(arguments: Sequence[str]) -> CommandLine | None:
+def _ask_click(arguments: Sequence[str]) -> CommandLine | str:
     from ddplaunch.command import parse_arguments
 
     return parse_arguments(arguments)

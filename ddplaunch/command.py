@@ -1,6 +1,6 @@
 """The click command: help, and the last word on every command line."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import click
 
@@ -13,6 +13,14 @@ _HELP = """Start SCRIPT once per worker, watch the workers, and stop them all wh
 
 Everything after SCRIPT goes to the script. Every option can also be set as DDPLAUNCH_<OPTION> in the
 environment; options shared with torchrun as PET_<OPTION>, too."""
+
+
+class Answer(Exception):  # noqa: N818 - it is none
+    """The command line only asked a question."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
 
 
 class LaunchCommand(click.Command):
@@ -28,13 +36,18 @@ class LaunchCommand(click.Command):
                 formatter.write_dl(rows, col_max=26)
 
 
-def parse_arguments(arguments: Sequence[str]) -> CommandLine | None:
-    """The command line as click reads it; None when it only asked for help or the version."""
+def parse_arguments(arguments: Sequence[str]) -> CommandLine | str:
+    """The command line as click reads it; help and the version come as text to print."""
+    command = _command()
     try:
-        parsed = _command().main(list(arguments), prog_name="ddplaunch", standalone_mode=False)
+        with command.make_context("ddplaunch", list(arguments)) as context:
+            parsed = command.invoke(context)
+    except Answer as answer:
+        return answer.text
     except click.UsageError as error:
         raise LaunchError(_usage_problem(error)) from error
-    return parsed if isinstance(parsed, CommandLine) else None
+    assert isinstance(parsed, CommandLine)
+    return parsed
 
 
 def _command() -> click.Command:
@@ -43,13 +56,13 @@ def _command() -> click.Command:
         callback=_collect,
         params=[
             *(_option(setting) for setting in SETTINGS),
-            click.Option(
-                ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_show_version
-            ),
+            _question("--version", _show_version),
+            _question("--help", _show_help),
             click.Argument(["script"], required=False, metavar="SCRIPT", type=click.UNPROCESSED),
             click.Argument(["script_args"], nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]..."),
         ],
         help=_HELP,
+        add_help_option=False,
         context_settings={
             # Everything from SCRIPT on is the script's own.
             "allow_interspersed_args": False,
@@ -72,6 +85,10 @@ def _option(setting: Setting) -> click.Option:
     return click.Option(names, multiple=setting.repeatable, default=None, type=click.UNPROCESSED)
 
 
+def _question(option: str, answer: Callable[[click.Context, click.Parameter, bool], None]) -> click.Option:
+    return click.Option([option], is_flag=True, is_eager=True, expose_value=False, callback=answer)
+
+
 def _spelling(setting: Setting) -> str:
     names = f"{setting.short}, {setting.option}" if setting.short else setting.option
     return f"{names} {setting.metavar}".rstrip()
@@ -79,8 +96,12 @@ def _spelling(setting: Setting) -> str:
 
 def _show_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
     if wanted:
-        click.echo(f"ddplaunch {__version__}")
-        ctx.exit()
+        raise Answer(f"ddplaunch {__version__}")
+
+
+def _show_help(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        raise Answer(ctx.get_help())
 
 
 def _usage_problem(error: click.UsageError) -> Problem:

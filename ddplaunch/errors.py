@@ -1,12 +1,13 @@
 """What a user is told when a launch cannot go on: what, cause, hint, exit code. [pure]"""
 
-from typing import NamedTuple
+from ddplaunch.record import Record
 
+EXIT_OUTPUT = 1  # what was asked for could not be printed
 EXIT_USAGE = 2
 EXIT_PREFLIGHT = 3
 
 
-class Problem(NamedTuple):
+class Problem(Record):
     """One thing that is wrong, in words for people."""
 
     what: str
@@ -34,4 +35,9 @@ def render_problem(problem: Problem) -> str:
         lines.append(f"  cause: {problem.cause}")
     if problem.hint:
         lines.append(f"  hint:  {problem.hint}")
-    return "\n".join(lines)
+    return "\n".join(map(_printable, lines))
+
+
+def _printable(line: str) -> str:
+    """A script's name may hold newlines and escape codes; a screen should not."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from ddplaunch.config.resolve import LaunchConfig
-from ddplaunch.output.files import open_run_directory, remove_run_directory, write_atomically
+from ddplaunch.output.files import open_run_directory, remove_run_directory, write_summary
 from ddplaunch.plan.model import LaunchPlan
+from ddplaunch.record import TYPE_CHECKING
 from ddplaunch.supervise.attempt import AttemptPlace, spawn_all, watch
 from ddplaunch.supervise.signals import SignalPipe
 from ddplaunch.supervise.spawn import Worker
@@ -43,13 +43,17 @@ class Job:
 
     def run(self) -> int:
         """Attempt after attempt, until one succeeds or nothing more may be tried; then the exit code."""
-        open_run_directory(self._directory)
+        has_directory = open_run_directory(self._directory)
+        self._error_directory = self._directory if has_directory else None
         self._signals = SignalPipe()  # before the first worker: none can be left behind by a signal
         self._tether = Tether(self._plan.run_id, self._directory)
         try:
             while (code := self._run_attempt()) is None:
                 pass
             return code
+        except BaseException:  # something is wrong with us: nobody is left behind all the same
+            self._tether.sweep()
+            raise
         finally:
             self._tether.release()
             self._signals.close()
@@ -57,7 +61,7 @@ class Job:
 
     def _run_attempt(self) -> int | None:
         """The exit code, or None: there is another attempt to make."""
-        place = AttemptPlace(len(self._attempts), self._master_port, self._directory)
+        place = AttemptPlace(len(self._attempts), self._master_port, self._error_directory)
         begun_at = time.monotonic()
         workers = spawn_all(self._plan, self._environ, place, self._tether)
         supervisor = self._supervise(workers, begun_at)
@@ -90,7 +94,6 @@ class Job:
         gc.enable()  # off since the program began; from here on it may run for weeks
         if self._console is None:
             self._console = open_console(self._environ)
-            self._tether.adopt()
         self._oom_kills = probe_oom_kills()
         ranks = frozenset(worker.spec.rank for worker in workers)
         config = self._config
@@ -124,7 +127,7 @@ class Job:
                 attempt,
                 rank,
                 supervisor.pump.last_lines(rank),
-                read_error_file(error_file(place.run_directory, place.number, rank)),
+                read_error_file(error_file(self._directory, place.number, rank)),
                 (probe_oom_kills() or 0) - (self._oom_kills or 0),
             )
         stderr = {rank: supervisor.pump.last_lines(rank).stderr for rank in supervisor.workers}
@@ -170,7 +173,7 @@ def save_summary(path: str, result: "RunResult") -> str:
     from ddplaunch.report.summary import render_summary
 
     try:
-        write_atomically(path, render_summary(result))
+        write_summary(path, render_summary(result))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         return f"ddplaunch: note: cannot write the summary to {path}: {reason}\n"

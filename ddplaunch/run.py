@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 from ddplaunch.config.resolve import LaunchConfig, resolve
+from ddplaunch.errors import EXIT_OUTPUT, LaunchError, Problem
 from ddplaunch.job import Job
 from ddplaunch.plan.build import plan_launch, run_directory
 from ddplaunch.plan.model import LaunchPlan, Machine
@@ -29,7 +30,9 @@ def run(
     plan = plan_launch(config, machine, environ, "dry-run" if config.dry_run else _new_run_id(started_at))
     say(plan.notices)
     if config.dry_run:
-        show_plan(config, machine, environ, plan)
+        if plan.problems:
+            raise LaunchError(*plan.problems)
+        print_out(show_plan(config, machine, environ, plan))
         return 0
     with open_gate(config, plan, environ) as gate:
         say(gate.warnings)
@@ -37,17 +40,41 @@ def run(
         return Job(config, plan, environ, gate.master_port, directory, started_at).run()
 
 
-def show_plan(config: LaunchConfig, machine: Machine, environ: Mapping[str, str], plan: LaunchPlan) -> None:
-    from ddplaunch.plan.render import plan_all_nodes, render_json, render_shell, render_tables
+def show_plan(config: LaunchConfig, machine: Machine, environ: Mapping[str, str], plan: LaunchPlan) -> str:
+    """What --dry-run prints."""
+    from ddplaunch.plan import render
 
-    workers = plan_all_nodes(config, machine, environ, plan)
-    if config.format == "table":
-        from ddplaunch.output.table import print_tables
+    workers = render.plan_all_nodes(config, machine, environ, plan)
+    if config.format == "json":
+        return render.render_json(plan, workers)
+    if config.format == "shell":
+        return render.render_shell(plan)
+    from ddplaunch.output.table import draw_tables
 
-        print_tables(*render_tables(config, plan, workers))
-    else:
-        text = render_json(plan, workers) if config.format == "json" else render_shell(plan)
-        os.write(1, (text + "\n").encode("utf-8", "surrogateescape"))
+    return draw_tables(*render.render_tables(config, plan, workers)) + "\n" + render.render_command(plan)
+
+
+def print_out(text: str) -> None:
+    """To stdout, all of it; whoever reads it may be slow or gone."""
+    rest = (text + "\n").encode("utf-8", "surrogateescape")
+    try:
+        while rest:
+            rest = rest[_write_some(rest) :]
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise LaunchError(Problem("cannot write to stdout", reason, exit_code=EXIT_OUTPUT)) from error
+
+
+def _write_some(data: bytes) -> int:
+    import select
+
+    try:
+        return os.write(1, data)
+    except BlockingIOError:  # a parent made it so
+        select.select([], [1], [])
+        return 0
 
 
 def say(notices: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ Parser = Callable[[str], object]
 # Beyond these a number is a slip of the keyboard, and planning for it would only eat memory.
 MOST_NODES = 100_000
 MOST_RESTARTS = 1_000_000
+MOST_SECONDS = 1_000_000_000
 MOST_WORKERS = 32_768  # of a node: Linux's usual limit of process ids
 
 _YES = frozenset({"1", "true", "yes", "on"})
@@ -14,6 +15,8 @@ _NO = frozenset({"0", "false", "no", "off"})
 
 
 def text(value: str) -> str:
+    if not value:
+        raise ValueError("expected some text")
     return value
 
 
@@ -40,12 +43,14 @@ def whole_number(minimum: int, maximum: int | None = None) -> Callable[[str], in
 
 def seconds(value: str) -> float:
     expected = "expected a number of seconds, 0 or more"
+    if not value or not set(value) <= set("0123456789."):  # float() would also take 1_0, 1e9 and nan
+        raise ValueError(expected)
     try:
         number = float(value)
     except ValueError:
         raise ValueError(expected) from None
-    if not 0 <= number < float("inf"):
-        raise ValueError(expected)
+    if number > MOST_SECONDS:
+        raise ValueError(f"expected at most {MOST_SECONDS} seconds")
     return number
 
 

@@ -1,17 +1,20 @@
 """Options and environment become a LaunchConfig in which every value knows its source. [pure]"""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from ddplaunch.config import parse
 from ddplaunch.config.settings import DEFAULT_MASTER_PORT, SETTINGS, Setting
 from ddplaunch.errors import LaunchError, Problem
+from ddplaunch.record import TYPE_CHECKING, Record
+
+if TYPE_CHECKING:
+    from typing import Any
 
 # Set by the launcher for its workers, not read as options.
 NOT_OPTIONS = frozenset({"DDPLAUNCH_RUN_ID", "DDPLAUNCH_ATTEMPT", "DDPLAUNCH_TOKEN"})
 
-# --env must not take the launcher's own promises away from a worker.
-RESERVED = frozenset(
+# What makes a worker this worker: a stale one in the launcher's environment is worth a word.
+RANK_VARIABLES = frozenset(
     {
         "RANK",
         "LOCAL_RANK",
@@ -29,8 +32,18 @@ RESERVED = frozenset(
     }
 )
 
+# --env must not take the launcher's own promises away from a worker.
+RESERVED = RANK_VARIABLES | {
+    "ROLE_NAME",
+    "TORCHELASTIC_RESTART_COUNT",
+    "TORCHELASTIC_MAX_RESTARTS",
+    "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_USE_AGENT_STORE",
+    "TORCHELASTIC_ERROR_FILE",
+}
 
-class LaunchConfig(NamedTuple):
+
+class LaunchConfig(Record):
     """What the user asked for, complete and checked; `sources` says who said so."""
 
     script: str
@@ -130,23 +143,25 @@ def _quote(source: str, raw: object) -> str:
     return f"{source} {shown!r}" if source.startswith("-") else f"{source}={shown!r}"
 
 
-def _apply_standalone(values: dict[str, Any], sources: dict[str, str], problems: list[Problem]) -> None:
+def _apply_standalone(values: "dict[str, Any]", sources: dict[str, str], problems: list[Problem]) -> None:
+    """One node, whatever the environment says; a flag that says otherwise is a mistake."""
     if not values["standalone"]:
         return
-    for name, alone in (("nnodes", 1), ("node_rank", 0)):
-        if values[name] == alone:
+    for name, alone in (("nnodes", 1), ("node_rank", 0), ("master_addr", None), ("master_port", None)):
+        is_flag = sources[name].startswith("--")
+        if values[name] == alone or (is_flag and alone is None):
             continue
-        if sources[name].startswith("--") and sources["standalone"].startswith("--"):
+        if is_flag and sources["standalone"].startswith("--"):
             problems.append(Problem(f"--standalone and {sources[name]} {values[name]} contradict each other"))
         values[name], sources[name] = alone, sources["standalone"]
 
 
-def _apply_port_default(values: dict[str, Any], sources: dict[str, str]) -> None:
+def _apply_port_default(values: "dict[str, Any]", sources: dict[str, str]) -> None:
     if values["master_port"] is None:
         values["master_port"] = DEFAULT_MASTER_PORT if values["nnodes"] > 1 else 0
 
 
-def _contradictions(values: Mapping[str, Any], sources: Mapping[str, str]) -> list[Problem]:
+def _contradictions(values: "Mapping[str, Any]", sources: Mapping[str, str]) -> list[Problem]:
     problems = []
     nnodes, node_rank, nproc = values["nnodes"], values["node_rank"], values["nproc_per_node"]
     if node_rank >= nnodes:
@@ -175,12 +190,19 @@ def _contradictions(values: Mapping[str, Any], sources: Mapping[str, str]) -> li
                 "name the same --master-port on every node",
             )
         )
+    return problems + _contradicting_options(values, sources)
+
+
+def _contradicting_options(values: "Mapping[str, Any]", sources: Mapping[str, str]) -> list[Problem]:
+    problems = []
     if values["no_python"] and values["module"]:
         problems.append(Problem("-m and --no-python contradict each other", hint="a module needs Python"))
     if values["no_python"] and values["python"]:
         problems.append(Problem("--python and --no-python contradict each other"))
     if values["wrap_ranks"] is not None and not values["wrap"]:
         problems.append(Problem("--wrap-ranks without --wrap", hint="say what to wrap them in: --wrap CMD"))
+    if sources["format"] == "--format" and not values["dry_run"]:
+        problems.append(Problem("--format without --dry-run", hint="--dry-run prints, and starts nothing"))
     taken = sorted(name for name, _ in values["env"] if name in RESERVED)
     if taken:
         problems.append(

@@ -3,14 +3,13 @@
 The command line, the environment (DDPLAUNCH_<NAME>, PET_<NAME>) and --help are all made from this table.
 """
 
-from typing import NamedTuple
-
 from ddplaunch.config import parse
+from ddplaunch.record import Record
 
 DEFAULT_MASTER_PORT = 29500  # torch's
 
 
-class Setting(NamedTuple):
+class Setting(Record):
     name: str
     group: str
     parse: parse.Parser

@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from ddplaunch.output.sink import Sink
+from ddplaunch.record import Record
 
 
-class Console(NamedTuple):
+class Console(Record):
     """stdout stays stdout, stderr stays stderr."""
 
     out: Sink

@@ -2,9 +2,29 @@
 
 import os
 
+LARGEST_ERROR_FILE = 1 << 24
 
-def write_atomically(path: str, text: str) -> None:
-    """A reader sees the old file or the whole new one."""
+
+def write_summary(path: str, text: str) -> None:
+    """A reader sees the old file or the whole new one; a pipe or device is written to as it is."""
+    path = os.path.realpath(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        _write_through(path, text.encode())
+    else:
+        _write_atomically(path, text)
+
+
+def _write_through(path: str, data: bytes) -> None:
+    """Without waiting for somebody to open the other end of a FIFO."""
+    fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        while data:
+            data = data[os.write(fd, data) :]
+    finally:
+        os.close(fd)
+
+
+def _write_atomically(path: str, text: str) -> None:
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         with open(temporary, "w", encoding="utf-8") as file:
@@ -39,12 +59,13 @@ def remove_run_directory(path: str) -> None:
 
 
 def read_error_file(path: str) -> dict[str, object] | None:
-    """What `@record` left, if it is whole: torch does not write it atomically."""
+    """What `@record` left, if it is whole: torch does not write it atomically, and a script may write any."""
     import json
 
     try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError):
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # never waits, whatever stands there
+        with open(fd, encoding="utf-8") as file:
+            found = json.loads(file.read(LARGEST_ERROR_FILE))
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

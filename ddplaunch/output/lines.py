@@ -1,13 +1,14 @@
 """Bytes into whole lines, in bulk; nothing is decoded. [pure]"""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from ddplaunch.record import Record
 
 # Of a line without an end this much is held back; then it goes out in pieces.
 LONGEST_HELD = 1 << 20
 
 
-class LastLines(NamedTuple):
+class LastLines(Record):
     """The end of what a worker wrote."""
 
     stderr: Sequence[str] = ()

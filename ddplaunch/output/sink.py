@@ -1,7 +1,6 @@
 """The launcher's own stdout and stderr, written to without ever waiting for a reader."""
 
 import os
-import socket
 import stat
 from collections import deque
 from collections.abc import Callable
@@ -91,5 +90,7 @@ def _write_whole(fd: int, data: bytes) -> int:
 
 
 def _send_at_once(fd: int, data: bytes) -> int:
+    import socket
+
     with socket.socket(fileno=os.dup(fd)) as sender:
         return sender.send(data, socket.MSG_DONTWAIT)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ddplaunch.config.resolve import LaunchConfig, find_unknown_variables
-from ddplaunch.errors import LaunchError, Problem
+from ddplaunch.errors import Problem
 from ddplaunch.plan.devices import Visible, detect_visible
 from ddplaunch.plan.environment import attempt_env, find_stale, plan_common_env, plan_rank_env
 from ddplaunch.plan.model import LaunchPlan, Machine, WorkerSpec
@@ -15,10 +15,8 @@ def plan_launch(
     config: LaunchConfig, machine: Machine, environ: Mapping[str, str], run_id: str
 ) -> LaunchPlan:
     """The whole run as seen from this node; the same inputs give the same plan."""
-    visible = detect_visible(environ, machine.cards)
-    nprocs, nproc_source = _plan_nprocs(config, machine, visible)
-    sources = {**config.sources, "nproc_per_node": nproc_source}
-    _check_interactive_rank(config, sum(nprocs))
+    visible = detect_visible({**environ, **dict(config.env)}, machine.cards)
+    nprocs, nproc_source, problems = _plan_nprocs(config, machine, visible)
     many = config.nnodes > 1
     plan = LaunchPlan(
         run_id=run_id,
@@ -31,38 +29,44 @@ def plan_launch(
         control_port=config.master_port + 1 if many else None,
         visible=visible,
         workers=(),
-        sources=sources,
+        sources={**config.sources, "nproc_per_node": nproc_source},
+        problems=(*problems, *_check_interactive_rank(config, sum(nprocs))),
         notices=(),
     )
-    workers = plan_node(config, machine, environ, plan, config.node_rank)
-    plan = plan._replace(workers=workers)
+    first = sum(nprocs[: config.node_rank])
+    plan = plan._replace(workers=plan_node(config, machine, environ, plan, config.node_rank, first))
     return plan._replace(notices=_plan_notices(config, machine, environ, plan))
 
 
 def plan_node(
-    config: LaunchConfig, machine: Machine, environ: Mapping[str, str], plan: LaunchPlan, node_rank: int
+    config: LaunchConfig,
+    machine: Machine,
+    environ: Mapping[str, str],
+    plan: LaunchPlan,
+    node_rank: int,
+    first: int,
 ) -> tuple[WorkerSpec, ...]:
-    """The workers of one node, by local rank."""
-    nproc = plan.nprocs[node_rank]
+    """The workers of one node, by local rank; `first` is the rank of its first one."""
+    nproc, world_size = plan.nprocs[node_rank], plan.world_size
     common = plan_common_env(config, machine, environ, nproc)
-    first = sum(plan.nprocs[:node_rank])
+    directory = run_directory(machine, plan.run_id)
     return tuple(
         WorkerSpec(
-            rank=first + local,
+            rank=rank,
             local_rank=local,
             node_rank=node_rank,
-            argv=plan_argv(config, machine, first + local, local, plan.world_size, node_rank),
+            argv=plan_argv(config, machine, rank, local, world_size, node_rank),
             env={
                 **common,
-                **plan_rank_env(config, plan.run_id, plan.nprocs, node_rank, local, plan.master_addr),
-                **attempt_env(first + local, 0, plan.master_port, run_directory(machine, plan.run_id)),
+                **plan_rank_env(config, plan, node_rank, rank, local, world_size),
+                **attempt_env(rank, 0, plan.master_port, directory),
             },
             devices=plan.visible.devices[local : local + 1],
             cpus=None,
-            output=_plan_output(config, first + local, nproc),
-            interactive=nproc == 1 or first + local == config.interactive_rank,
+            output=_plan_output(config, rank, nproc),
+            interactive=nproc == 1 or rank == config.interactive_rank,
         )
-        for local in range(nproc)
+        for local, rank in enumerate(range(first, first + nproc))
     )
 
 
@@ -71,7 +75,10 @@ def plan_argv(
 ) -> tuple[str, ...]:
     """The worker's command line; the script's own arguments are never rewritten."""
     argv: tuple[str, ...] = () if config.no_python else (config.python or machine.python, "-u")
-    argv += ("-m", config.script) if config.module else (config.script,)
+    if config.module:
+        argv += ("-m", config.script)
+    else:  # a script called -x.py is not an option
+        argv += (f"./{config.script}" if config.script.startswith("-") else config.script,)
     if config.pass_local_rank == "dash":
         argv += (f"--local-rank={local_rank}",)
     elif config.pass_local_rank == "underscore":
@@ -95,33 +102,32 @@ def _fill(word: str, known: Mapping[str, int]) -> str:
     return word
 
 
-def _plan_nprocs(config: LaunchConfig, machine: Machine, visible: Visible) -> tuple[tuple[int, ...], str]:
-    asked = config.nproc_per_node
+def _plan_nprocs(
+    config: LaunchConfig, machine: Machine, visible: Visible
+) -> tuple[tuple[int, ...], str, tuple[Problem, ...]]:
+    """Workers of each node, where the number came from, and what is wrong with it."""
+    asked, source = config.nproc_per_node, config.sources["nproc_per_node"]
     if isinstance(asked, tuple):
-        nprocs = asked * config.nnodes if len(asked) == 1 else asked
-        return nprocs, config.sources["nproc_per_node"]
+        return (asked * config.nnodes if len(asked) == 1 else asked), source, ()
     if asked == "cpu":
-        return (machine.cpus,) * config.nnodes, _count(machine.cpus, "usable CPU")
+        return (machine.cpus,) * config.nnodes, _count(machine.cpus, "usable CPU"), ()
     cards = len(visible.devices)
+    problems: tuple[Problem, ...] = ()
     if asked == "gpu" and not cards:
-        raise LaunchError(
-            Problem(
-                f"{config.sources['nproc_per_node']} gpu: no GPU is visible",
-                f"seen by {visible.source}",
-                "--nproc-per-node cpu, or a number, starts workers without one",
-            )
-        )
-    return (cards or 1,) * config.nnodes, _count(cards, "visible GPU")
+        hint = "--nproc-per-node cpu, or a number, starts workers without one"
+        problems = (Problem(f"{source} gpu: no GPU is visible", f"{visible.source} shows none", hint),)
+    return (cards or 1,) * config.nnodes, _count(cards, "visible GPU"), problems
 
 
-def _check_interactive_rank(config: LaunchConfig, world_size: int) -> None:
-    if config.interactive_rank is not None and config.interactive_rank >= world_size:
-        raise LaunchError(
-            Problem(
-                f"{config.sources['interactive_rank']} {config.interactive_rank}: there is no such rank",
-                "the only rank is 0" if world_size == 1 else f"ranks are 0 to {world_size - 1}",
-            )
-        )
+def _check_interactive_rank(config: LaunchConfig, world_size: int) -> tuple[Problem, ...]:
+    if config.interactive_rank is None or config.interactive_rank < world_size:
+        return ()
+    what = f"{config.sources['interactive_rank']} {config.interactive_rank}: there is no such rank"
+    return (Problem(what, _describe_ranks_of(world_size)),)
+
+
+def _describe_ranks_of(world_size: int) -> str:
+    return "the only rank is 0" if world_size == 1 else f"ranks are 0 to {world_size - 1}"
 
 
 def _plan_output(config: LaunchConfig, rank: int, nproc: int) -> str:
@@ -137,13 +143,18 @@ def _plan_notices(
     config: LaunchConfig, machine: Machine, environ: Mapping[str, str], plan: LaunchPlan
 ) -> tuple[str, ...]:
     notices = []
-    stale = find_stale(environ, plan.workers[0])
+    stale = find_stale(environ, plan.workers)
     if stale:
         ignored = ", ".join(f"{name}={environ[name]}" for name in stale)
         notices.append(f"ignored {ignored} from the environment; workers get their own")
     unknown = find_unknown_variables(environ)
     if unknown:
         notices.append(f"no option reads {', '.join(unknown)} from the environment")
+    for name, ranks in (("console", config.console), ("wrap_ranks", config.wrap_ranks)):
+        absent = sorted(rank for rank in ranks or () if rank >= plan.world_size)
+        if absent:
+            said = f"{config.sources[name]} names {', '.join(map(str, absent[:8]))}"
+            notices.append(f"{said}; {_describe_ranks_of(plan.world_size)}")
     if machine.other_environment and not config.python and not config.no_python:
         active = machine.other_environment
         notices.append(f"workers run on {machine.python}, but the active environment is {active}")

@@ -1,14 +1,14 @@
 """Which accelerators are visible, read as torch reads it. [pure]"""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from ddplaunch.errors import EXIT_PREFLIGHT, Problem
+from ddplaunch.record import Record
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
-class Visible(NamedTuple):
+class Visible(Record):
     """The visible cards in the order torch numbers them, and what is wrong with the list."""
 
     devices: tuple[str, ...]
@@ -23,7 +23,7 @@ def detect_visible(environ: Mapping[str, str], card_count: int) -> Visible:
     """
     listed = environ.get(VARIABLE)
     if listed is None:
-        return Visible(tuple(map(str, range(card_count))), "this machine")
+        return Visible(tuple(map(str, range(card_count))), f"this machine ({VARIABLE} is not set)")
     source = f"{VARIABLE}={listed}"
     tokens = _parse_list(listed)
     problems = []
@@ -81,4 +81,4 @@ def _leading_number(entry: str) -> int:
         if not ("0" <= character <= "9"):
             break
         digits += character
-    return int(sign + digits) if digits else -1
+    return int(sign + digits) if 0 < len(digits) < 10 else -1

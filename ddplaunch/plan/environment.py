@@ -1,9 +1,9 @@
 """The variables a worker gets. [pure]"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from ddplaunch.config.resolve import RESERVED, LaunchConfig
-from ddplaunch.plan.model import Machine, WorkerSpec
+from ddplaunch.config.resolve import RANK_VARIABLES, LaunchConfig
+from ddplaunch.plan.model import LaunchPlan, Machine, WorkerSpec
 
 
 def plan_common_env(
@@ -24,46 +24,41 @@ def plan_common_env(
 
 
 def plan_rank_env(
-    config: LaunchConfig,
-    run_id: str,
-    nprocs: tuple[int, ...],
-    node_rank: int,
-    local_rank: int,
-    master_addr: str | None,
+    config: LaunchConfig, plan: LaunchPlan, node_rank: int, rank: int, local_rank: int, world_size: int
 ) -> dict[str, str]:
     """Who this worker is, in torch's words."""
-    rank = sum(nprocs[:node_rank]) + local_rank
-    world_size = sum(nprocs)
     env = {
         "RANK": str(rank),
         "LOCAL_RANK": str(local_rank),
         "WORLD_SIZE": str(world_size),
-        "LOCAL_WORLD_SIZE": str(nprocs[node_rank]),
+        "LOCAL_WORLD_SIZE": str(plan.nprocs[node_rank]),
         "NODE_RANK": str(node_rank),
         "GROUP_RANK": str(node_rank),
-        "GROUP_WORLD_SIZE": str(len(nprocs)),
+        "GROUP_WORLD_SIZE": str(plan.nnodes),
         "ROLE_NAME": "default",
         "ROLE_RANK": str(rank),
         "ROLE_WORLD_SIZE": str(world_size),
         "TORCHELASTIC_MAX_RESTARTS": str(config.max_restarts),
-        "TORCHELASTIC_RUN_ID": run_id,
+        "TORCHELASTIC_RUN_ID": plan.run_id,
         # "True" would make every rank a client of a store in the launcher; rank 0 hosts it here.
         "TORCHELASTIC_USE_AGENT_STORE": "False",
-        "DDPLAUNCH_RUN_ID": run_id,
+        "DDPLAUNCH_RUN_ID": plan.run_id,
     }
-    if master_addr is not None:
-        env["MASTER_ADDR"] = master_addr
+    if plan.master_addr is not None:
+        env["MASTER_ADDR"] = plan.master_addr
     return env
 
 
-def attempt_env(rank: int, attempt: int, master_port: int, run_directory: str) -> dict[str, str]:
+def attempt_env(rank: int, attempt: int, master_port: int, run_directory: str | None) -> dict[str, str]:
     """What changes from one attempt to the next."""
-    return {
+    env = {
         "MASTER_PORT": str(master_port),
         "TORCHELASTIC_RESTART_COUNT": str(attempt),
-        "TORCHELASTIC_ERROR_FILE": error_file(run_directory, attempt, rank),
         "DDPLAUNCH_ATTEMPT": str(attempt),
     }
+    if run_directory is not None:  # else @record has nowhere to write, and the exception is all there is
+        env["TORCHELASTIC_ERROR_FILE"] = error_file(run_directory, attempt, rank)
+    return env
 
 
 def error_file(run_directory: str, attempt: int, rank: int) -> str:
@@ -71,12 +66,17 @@ def error_file(run_directory: str, attempt: int, rank: int) -> str:
     return f"{run_directory}/attempt_{attempt}_rank_{rank}_error.json"
 
 
-def for_attempt(spec: WorkerSpec, attempt: int, master_port: int, run_directory: str) -> WorkerSpec:
+def for_attempt(spec: WorkerSpec, attempt: int, master_port: int, run_directory: str | None) -> WorkerSpec:
     """The same worker in another attempt."""
-    env = {**spec.env, **attempt_env(spec.rank, attempt, master_port, run_directory)}
+    env = {name: value for name, value in spec.env.items() if name != "TORCHELASTIC_ERROR_FILE"}
+    env = {**env, **attempt_env(spec.rank, attempt, master_port, run_directory)}
     return spec._replace(env=env)
 
 
-def find_stale(environ: Mapping[str, str], spec: WorkerSpec) -> list[str]:
+def find_stale(environ: Mapping[str, str], workers: Sequence[WorkerSpec]) -> list[str]:
     """Rank variables left in the launcher's environment that say something else than ours."""
-    return sorted(name for name in RESERVED if name in environ and environ[name] != spec.env.get(name))
+    return sorted(
+        name
+        for name in RANK_VARIABLES
+        if name in environ and any(environ[name] != worker.env.get(name) for worker in workers)
+    )

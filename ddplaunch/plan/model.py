@@ -1,12 +1,13 @@
 """The plan: everything that will be started, as plain values that can be printed and compared. [pure]"""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from ddplaunch.errors import Problem
 from ddplaunch.plan.devices import Visible
+from ddplaunch.record import Record
 
 
-class Machine(NamedTuple):
+class Machine(Record):
     """What the probes saw of this machine before planning."""
 
     host: str
@@ -17,7 +18,7 @@ class Machine(NamedTuple):
     temporary_directory: str
 
 
-class WorkerSpec(NamedTuple):
+class WorkerSpec(Record):
     """Everything needed to start one worker, nothing known only afterwards."""
 
     rank: int
@@ -31,7 +32,7 @@ class WorkerSpec(NamedTuple):
     interactive: bool  # keeps the launcher's stdin
 
 
-class LaunchPlan(NamedTuple):
+class LaunchPlan(Record):
     """One run, seen from this node."""
 
     run_id: str
@@ -45,6 +46,7 @@ class LaunchPlan(NamedTuple):
     visible: Visible
     workers: tuple[WorkerSpec, ...]  # this node's, by local rank
     sources: Mapping[str, str]
+    problems: tuple[Problem, ...]  # what cannot be planned as asked
     notices: tuple[str, ...]
 
     @property

@@ -3,12 +3,13 @@
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.config.settings import DEFAULT_MASTER_PORT
 from ddplaunch.plan.build import plan_node
 from ddplaunch.plan.model import LaunchPlan, Machine, WorkerSpec
+from ddplaunch.record import Record
 
 # What a reader of --dry-run wants explained even when nobody set it.
 _ALWAYS_SHOWN = ("nnodes", "node_rank", "nproc_per_node", "master_addr", "master_port")
@@ -16,7 +17,7 @@ _ALWAYS_SHOWN = ("nnodes", "node_rank", "nproc_per_node", "master_addr", "master
 _ABOUT_SHOWING = ("dry_run", "format", "debug")
 
 
-class Table(NamedTuple):
+class Table(Record):
     title: str
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -26,11 +27,10 @@ def plan_all_nodes(
     config: LaunchConfig, machine: Machine, environ: Mapping[str, str], plan: LaunchPlan
 ) -> tuple[WorkerSpec, ...]:
     """Every node's workers in rank order, other nodes taken to be like this one."""
-    return tuple(
-        worker
-        for node_rank in range(plan.nnodes)
-        for worker in plan_node(config, machine, environ, plan, node_rank)
-    )
+    workers: list[WorkerSpec] = []
+    for node_rank in range(plan.nnodes):
+        workers += plan_node(config, machine, environ, plan, node_rank, first=len(workers))
+    return tuple(workers)
 
 
 def render_json(plan: LaunchPlan, workers: Sequence[WorkerSpec]) -> str:
@@ -69,7 +69,10 @@ def render_shell(plan: LaunchPlan) -> str:
         env = {name: value for name, value in worker.env.items() if name != "TORCHELASTIC_ERROR_FILE"}
         if env["MASTER_PORT"] == "0":
             env["MASTER_PORT"] = str(DEFAULT_MASTER_PORT)
-        settings = [f"{name}={shlex.quote(value)}" for name, value in env.items()]
+        if all(name.isascii() and name.isidentifier() for name in env):
+            settings = [f"{name}={shlex.quote(value)}" for name, value in env.items()]
+        else:  # a name like A-B is none to a shell, but env(1) takes it
+            settings = ["env", *(shlex.quote(f"{name}={value}") for name, value in env.items())]
         lines.append(" ".join([*settings, shlex.join(worker.argv)]))
     return "\n".join(lines)
 
@@ -78,6 +81,11 @@ def render_tables(
     config: LaunchConfig, plan: LaunchPlan, workers: Sequence[WorkerSpec]
 ) -> tuple[Table, Table]:
     return _worker_table(plan, workers), _settings_table(config, plan)
+
+
+def render_command(plan: LaunchPlan) -> str:
+    """One worker's command, in one line that can be copied."""
+    return f"rank {plan.workers[0].rank} runs: {shlex.join(plan.workers[0].argv)}"
 
 
 def _worker_table(plan: LaunchPlan, workers: Sequence[WorkerSpec]) -> Table:
@@ -97,13 +105,12 @@ def _worker_table(plan: LaunchPlan, workers: Sequence[WorkerSpec]) -> Table:
 
 def _settings_table(config: LaunchConfig, plan: LaunchPlan) -> Table:
     values = {**config._asdict(), "nproc_per_node": plan.nprocs, "master_addr": plan.master_addr}
-    rows = [
+    rows = tuple(
         (name.replace("_", " "), _show(name, values[name], plan), source)
         for name, source in plan.sources.items()
         if _is_told(name, source)
-    ]
-    rows.append(("command", shlex.join(plan.workers[0].argv), "rank " + str(plan.workers[0].rank)))
-    return Table("settings", ("setting", "value", "from"), tuple(rows))
+    )
+    return Table("settings", ("setting", "value", "from"), rows)
 
 
 def _is_told(name: str, source: str) -> bool:

@@ -1,43 +1,39 @@
 """Judging what the probes saw: problems stop a launch, warnings do not. [pure]"""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.errors import EXIT_PREFLIGHT, Problem
 from ddplaunch.plan.model import LaunchPlan
-from ddplaunch.preflight.facts import LimitFacts, ScriptFacts
+from ddplaunch.preflight.facts import Facts, LimitFacts, ScriptFacts
+from ddplaunch.record import Record
 
-FILES_PER_WORKER = 5  # two pipes, a pidfd, a lifeline, one to spare while it is being started
-FILES_OF_LAUNCHER = 64
+FILES_PER_WORKER = 4  # two pipes, a pidfd, a lifeline
+FILES_OF_LAUNCHER = 40  # its own, and those that are open for a moment
 MEMORY_PER_WORKER = 150 << 20  # what `import torch` takes
 SMALL_SHARED_MEMORY = 1 << 30
 
 
-class Verdict(NamedTuple):
+class Verdict(Record):
     problems: tuple[Problem, ...]
     warnings: tuple[str, ...]
     open_files: int | None  # raise the soft limit to this
 
 
-def check_launch(
-    config: LaunchConfig,
-    plan: LaunchPlan,
-    environ: Mapping[str, str],
-    script: ScriptFacts,
-    interpreter: ScriptFacts | None,
-    limits: LimitFacts,
-) -> Verdict:
+def check_launch(config: LaunchConfig, plan: LaunchPlan, environ: Mapping[str, str], facts: Facts) -> Verdict:
+    too_few, open_files = check_open_files(facts.limits, len(plan.workers))
     problems = [
         *check_nesting(environ),
-        *check_script(config, script),
-        *check_interpreter(interpreter),
-        *plan.visible.problems,
-        *check_devices(plan),
+        *check_script(config, facts.script),
+        *check_program("--python", facts.interpreter),
+        *check_program("--wrap", facts.wrapper),
+        *check_summary(config, facts.unwritable),
+        *plan.problems,
+        *(plan.visible.problems or check_devices(plan)),
         *check_master(plan),
+        *too_few,
     ]
-    warnings, open_files = check_limits(limits, len(plan.workers))
-    return Verdict(tuple(problems), tuple(warnings), open_files)
+    return Verdict(tuple(problems), tuple(check_memory(facts.limits, len(plan.workers))), open_files)
 
 
 def check_nesting(environ: Mapping[str, str]) -> list[Problem]:
@@ -56,7 +52,8 @@ def check_nesting(environ: Mapping[str, str]) -> list[Problem]:
 def check_script(config: LaunchConfig, script: ScriptFacts) -> list[Problem]:
     what = "program" if config.no_python else "script"
     if script.missing:
-        hint = "" if config.no_python else "the script comes after ddplaunch's own options"
+        hint = f"./{script.path} is here" if script.is_here else ""
+        hint = hint if config.no_python else "the script comes after ddplaunch's own options"
         return [Problem(f"cannot find the {what} {script.path}", script.missing, hint)]
     if script.is_directory and not config.no_python:
         return [Problem(f"{script.path} is a directory", hint="name the script inside it")]
@@ -68,14 +65,21 @@ def check_script(config: LaunchConfig, script: ScriptFacts) -> list[Problem]:
     return []
 
 
-def check_interpreter(interpreter: ScriptFacts | None) -> list[Problem]:
-    if interpreter is None:
+def check_program(option: str, program: ScriptFacts | None) -> list[Problem]:
+    if program is None:
         return []
-    if interpreter.missing:
-        return [Problem(f"cannot find --python {interpreter.path}", interpreter.missing)]
-    if interpreter.is_directory or not interpreter.is_executable:
-        return [Problem(f"--python {interpreter.path} is not executable")]
+    if program.missing:
+        return [Problem(f"cannot find {option} {program.path}", program.missing)]
+    if program.is_directory or not program.is_executable:
+        return [Problem(f"{option} {program.path} is not executable")]
     return []
+
+
+def check_summary(config: LaunchConfig, unwritable: str) -> list[Problem]:
+    if not unwritable:
+        return []
+    source = config.sources["summary_json"]
+    return [Problem(f"cannot write {source} {config.summary_json}", unwritable)]
 
 
 def check_devices(plan: LaunchPlan) -> list[Problem]:
@@ -111,18 +115,22 @@ def check_master(plan: LaunchPlan) -> list[Problem]:
     return []
 
 
-def check_limits(limits: LimitFacts, workers: int) -> tuple[list[str], int | None]:
-    """Warnings, and the number of open files to raise the soft limit to."""
-    warnings = []
+def check_open_files(limits: LimitFacts, workers: int) -> tuple[list[Problem], int | None]:
+    """Too few of them for these workers; otherwise what to raise the soft limit to, if it must be."""
     wanted = FILES_OF_LAUNCHER + FILES_PER_WORKER * workers
-    raise_to = None
-    if limits.open_files is not None and limits.open_files < wanted:
-        hard = limits.open_files_hard
-        raise_to = wanted if hard is None else min(wanted, hard)
-        if raise_to < wanted:
-            warnings.append(
-                f"{workers} workers need about {wanted} open files, and the hard limit is {hard}: ulimit -Hn"
-            )
+    if limits.open_files is None or limits.open_files >= wanted:
+        return [], None
+    hard = limits.open_files_hard
+    if hard is None or hard >= wanted:
+        return [], wanted
+    what = f"{workers} workers need {wanted} open files, and only {hard} are allowed"
+    hint = "a higher hard limit: ulimit -Hn, limits.conf, or docker run --ulimit nofile="
+    return [Problem(what, "ulimit -Hn is the hard limit", hint, EXIT_PREFLIGHT)], None
+
+
+def check_memory(limits: LimitFacts, workers: int) -> list[str]:
+    """Warnings: what is short now may do all the same."""
+    warnings = []
     shared = limits.shared_memory_bytes
     if shared is not None and shared < SMALL_SHARED_MEMORY:
         warnings.append(
@@ -135,4 +143,4 @@ def check_limits(limits: LimitFacts, workers: int) -> tuple[list[str], int | Non
             f"{memory >> 20} MiB of memory are free; {workers} workers need about "
             f"{workers * MEMORY_PER_WORKER >> 20} MiB for torch alone"
         )
-    return warnings, raise_to
+    return warnings

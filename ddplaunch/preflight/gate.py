@@ -1,19 +1,18 @@
 """Preflight as one step: look, judge, reserve the port; everything that is wrong is said at once."""
 
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.errors import EXIT_PREFLIGHT, LaunchError, Problem
 from ddplaunch.plan.model import LaunchPlan
 from ddplaunch.preflight.checks import check_launch
-from ddplaunch.preflight.ports import PortTakenError, release_early, reserve_port
-from ddplaunch.preflight.probes import probe_interpreter, probe_limits, probe_script, raise_open_files
+from ddplaunch.preflight.ports import PortTakenError, Reservation, release_early, reserve_port
+from ddplaunch.preflight.probes import probe_facts, raise_open_files
+from ddplaunch.record import Record
 
 
-class Gate(NamedTuple):
+class Gate(Record):
     """The launch may go on."""
 
     master_port: int
@@ -23,16 +22,10 @@ class Gate(NamedTuple):
 @contextmanager
 def open_gate(config: LaunchConfig, plan: LaunchPlan, environ: Mapping[str, str]) -> Iterator[Gate]:
     """Hold what was checked until the run is over, or raise a LaunchError with every problem."""
-    verdict = check_launch(
-        config,
-        plan,
-        environ,
-        probe_script(config, environ),
-        probe_interpreter(config, environ),
-        probe_limits(wants_shared_memory=bool(plan.visible.devices)),
-    )
+    facts = probe_facts(config, environ, wants_shared_memory=bool(plan.visible.devices))
+    verdict = check_launch(config, plan, environ, facts)
     problems = list(verdict.problems)
-    held: socket.socket | None = None
+    held: Reservation | None = None
     if plan.node_rank == 0:  # only the node that hosts the port tests it
         try:
             held = reserve_port(plan.master_port)
@@ -43,7 +36,7 @@ def open_gate(config: LaunchConfig, plan: LaunchPlan, environ: Mapping[str, str]
             raise LaunchError(*problems)
         if verdict.open_files is not None:
             raise_open_files(verdict.open_files)
-        port = plan.master_port if held is None else held.getsockname()[1]
+        port = plan.master_port if held is None else held.port
         if held is not None and release_early():
             held.close()
         yield Gate(port, verdict.warnings)

@@ -1,14 +1,12 @@
 """A port that is ours before anybody listens on it, and the name of whoever holds it otherwise."""
 
+import _socket as socket  # the socket module makes enums of all its constants: 2 ms of every start
 import errno
 import os
-import socket
 import sys
 
 # /proc/net/tcp, "st" column.
 _LISTEN = "0A"
-
-Family = socket.AddressFamily
 
 
 class PortTakenError(Exception):
@@ -19,8 +17,20 @@ class PortTakenError(Exception):
         self.holder = holder
 
 
-def reserve_port(port: int) -> socket.socket:
-    """Hold `port` (0: any free one) until the socket is closed; rank 0's store can still listen on it.
+class Reservation:
+    """A port that is held until close()."""
+
+    def __init__(self, *sockets: socket.socket) -> None:
+        self._sockets = sockets
+        self.port: int = sockets[0].getsockname()[1]
+
+    def close(self) -> None:
+        for held in self._sockets:
+            held.close()
+
+
+def reserve_port(port: int) -> Reservation:
+    """Hold `port` (0: any free one); rank 0's store can still listen on it.
 
     The first bind is strict, so a second launcher fails on it. SO_REUSEADDR, set afterwards on a socket
     that never listens, then lets torch's TCPStore (which sets it too) bind and listen on the same port,
@@ -34,7 +44,11 @@ def reserve_port(port: int) -> socket.socket:
             raise
         held = _bind_over_time_wait(port)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    return held
+    claim = _claim(held.getsockname()[1])
+    if claim is None:
+        held.close()
+        raise PortTakenError(_find_holder(port))
+    return Reservation(held, claim)
 
 
 def release_early() -> bool:
@@ -54,6 +68,22 @@ def _bind_over_time_wait(port: int) -> socket.socket:
         return _bind(port, reuse=True)
     except OSError:
         raise PortTakenError(_find_holder(port)) from None
+
+
+def _claim(port: int) -> socket.socket | None:
+    """A name that only one launcher can have: binding over TIME_WAIT is not strict, and lets two in.
+
+    Abstract names (Linux) live in the network namespace, like ports, and vanish with their owner.
+    """
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    if sys.platform != "linux":
+        return claim
+    try:
+        claim.bind(f"\0ddplaunch-port-{port}")
+    except OSError:
+        claim.close()
+        return None
+    return claim
 
 
 def _bind(port: int, *, reuse: bool) -> socket.socket:

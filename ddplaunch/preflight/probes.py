@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.plan.model import Machine
-from ddplaunch.preflight.facts import LimitFacts, ScriptFacts
+from ddplaunch.preflight.facts import Facts, LimitFacts, ScriptFacts
 
 
 def probe_machine(environ: Mapping[str, str]) -> Machine:
@@ -17,7 +17,7 @@ def probe_machine(environ: Mapping[str, str]) -> Machine:
         other_environment=_probe_other_environment(environ),
         cpus=probe_usable_cpus(),
         cards=probe_card_count(),
-        temporary_directory=(environ.get("TMPDIR") or "/tmp").rstrip("/"),
+        temporary_directory=_probe_temporary_directory(environ),
     )
 
 
@@ -38,28 +38,31 @@ def probe_card_count() -> int:
     return sum(name.startswith("nvidia") and name[6:].isdigit() for name in names)
 
 
+def probe_facts(config: LaunchConfig, environ: Mapping[str, str], wants_shared_memory: bool) -> Facts:
+    return Facts(
+        script=probe_script(config, environ),
+        interpreter=None if config.python is None else probe_program(config.python, environ),
+        wrapper=probe_program(config.wrap[0], environ) if config.wrap and "{" not in config.wrap[0] else None,
+        unwritable="" if config.summary_json is None else _probe_unwritable(config.summary_json),
+        limits=probe_limits(wants_shared_memory),
+    )
+
+
 def probe_script(config: LaunchConfig, environ: Mapping[str, str]) -> ScriptFacts:
     """What would be executed; a module is looked up by Python itself, later."""
     path = config.script
     if config.module:
         return ScriptFacts(path)
-    if config.no_python and "/" not in path:
-        found = _find_program(path, environ)
-        if found is None:
-            return ScriptFacts(path, missing="no program of that name in PATH")
-        path = found
-    return _probe_file(path)
+    return probe_program(path, environ) if config.no_python else _probe_file(path)
 
 
-def probe_interpreter(config: LaunchConfig, environ: Mapping[str, str]) -> ScriptFacts | None:
-    """`--python`, when it was given: it is executed like any program."""
-    if config.python is None:
-        return None
-    path = config.python
+def probe_program(path: str, environ: Mapping[str, str]) -> ScriptFacts:
+    """What is executed when this is a command: a path, or a name to look for in PATH."""
     found = path if "/" in path else _find_program(path, environ)
-    return (
-        ScriptFacts(path, missing="no program of that name in PATH") if found is None else _probe_file(found)
-    )
+    if found is None:
+        missing = "no program of that name in PATH"
+        return ScriptFacts(path, missing=missing, is_here=os.path.isfile(path))
+    return _probe_file(found)
 
 
 def probe_limits(wants_shared_memory: bool) -> LimitFacts:
@@ -80,6 +83,22 @@ def raise_open_files(wanted: int) -> None:
 
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _probe_temporary_directory(environ: Mapping[str, str]) -> str:
+    wanted = (environ.get("TMPDIR") or "/tmp").rstrip("/")
+    return wanted if os.access(wanted, os.W_OK | os.X_OK) and os.path.isdir(wanted) else "/tmp"
+
+
+def _probe_unwritable(path: str) -> str:
+    """Why a file cannot be written there; nothing is created."""
+    if os.path.isdir(path):
+        return "it is a directory"
+    directory = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(directory):
+        return f"there is no directory {directory}"
+    place = path if os.path.exists(path) and not os.path.isfile(path) else directory
+    return "" if os.access(place, os.W_OK) else "permission denied"
 
 
 def _probe_file(path: str) -> ScriptFacts:

@@ -2,10 +2,11 @@
 
 import signal
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ddplaunch.output.lines import LastLines
 from ddplaunch.plan.model import LaunchPlan, WorkerSpec
+from ddplaunch.record import Record
 from ddplaunch.report.model import AttemptRecord, Failure, RunResult, WorkerRecord
 from ddplaunch.report.outcome import judge
 from ddplaunch.report.stacks import group_standings
@@ -13,7 +14,7 @@ from ddplaunch.supervise.events import Stalled, WorkerExited
 from ddplaunch.supervise.state import State
 
 
-class Started(NamedTuple):
+class Started(Record):
     """A worker as it was started."""
 
     spec: WorkerSpec

@@ -1,12 +1,13 @@
 """How a run went, as plain values. [pure]"""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from ddplaunch.record import Record
 from ddplaunch.report.stacks import Standing
 
 
-class WorkerRecord(NamedTuple):
+class WorkerRecord(Record):
     rank: int
     local_rank: int
     node_rank: int
@@ -17,13 +18,13 @@ class WorkerRecord(NamedTuple):
     stopped_by_launcher: bool
 
 
-class AttemptRecord(NamedTuple):
+class AttemptRecord(Record):
     attempt: int
     seconds: float
     workers: tuple[WorkerRecord, ...]
 
 
-class Failure(NamedTuple):
+class Failure(Record):
     """The worker that failed first, and its own last words."""
 
     worker: WorkerRecord
@@ -33,7 +34,7 @@ class Failure(NamedTuple):
     note: str = ""  # who sent the signal that ended it
 
 
-class RunResult(NamedTuple):
+class RunResult(Record):
     run_id: str
     outcome: str  # as in the summary file
     exit_code: int

@@ -1,8 +1,8 @@
 """What the end of supervision means: outcome, exit code, reason. [pure]"""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from ddplaunch.record import Record
 from ddplaunch.report.stacks import Standing
 from ddplaunch.supervise.events import SignalReceived, Stalled, TimedOut, WorkerExited
 from ddplaunch.supervise.state import State
@@ -18,7 +18,7 @@ EXIT_STALLED = 6
 EXIT_TIMEOUT = 124  # as timeout(1)
 
 
-class Outcome(NamedTuple):
+class Outcome(Record):
     name: str
     exit_code: int
     reason: str

@@ -1,7 +1,8 @@
 """Where stalled workers stand, read from what faulthandler printed. [pure]"""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+
+from ddplaunch.record import Record
 
 _FATAL = "Fatal Python error: "
 _CURRENT = "Current thread 0x"
@@ -14,7 +15,7 @@ _LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3.", "<frozen ")
 _DECORATORS = frozenset({"wrapper", "inner", "_fn", "__call__", "decorate_context"})
 
 
-class Frame(NamedTuple):
+class Frame(Record):
     file: str
     line: int
     function: str
@@ -24,7 +25,7 @@ class Frame(NamedTuple):
         return any(part in self.file for part in _LIBRARY)
 
 
-class Standing(NamedTuple):
+class Standing(Record):
     """Ranks that stand at the same place, and one stack for all of them, innermost frame first."""
 
     ranks: tuple[int, ...]

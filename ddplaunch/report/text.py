@@ -1,5 +1,7 @@
 """The last block on the screen: what failed first, and why. [pure]"""
 
+import signal
+
 from ddplaunch.report.hints import find_hint
 from ddplaunch.report.model import Failure, RunResult, WorkerRecord
 from ddplaunch.report.stacks import find_odd_ranks, render_frames
@@ -55,23 +57,32 @@ def _render_stall(result: RunResult, workers: tuple[WorkerRecord, ...]) -> str:
 
 def _render_end(result: RunResult, workers: tuple[WorkerRecord, ...]) -> str:
     lines = [f"ddplaunch: {result.reason}, after {describe_seconds(result.seconds)}"]
-    stopped = [worker.rank for worker in workers if worker.stopped_by_launcher]
-    if stopped:
-        lines.append(f"  others: {describe_ranks(stopped)} stopped by the launcher")
-    return "\n".join(lines + _render_unkillable(workers))
+    return "\n".join(lines + _render_fates("workers", workers) + _render_unkillable(workers))
 
 
 def _render_others(failed: WorkerRecord, workers: tuple[WorkerRecord, ...]) -> list[str]:
-    others = [worker for worker in workers if worker.rank != failed.rank]
-    stopped = [worker.rank for worker in others if worker.stopped_by_launcher]
-    done = [worker.rank for worker in others if not worker.stopped_by_launcher]
-    told = []
-    if stopped:
-        told.append(f"{describe_ranks(stopped)} stopped by the launcher")
-    if done:
-        told.append(f"{describe_ranks(done)} had finished before")
-    lines = [f"  others: {', '.join(told)}"] if told else []
-    return lines + _render_unkillable(workers)
+    others = tuple(worker for worker in workers if worker.rank != failed.rank)
+    return _render_fates("others", others) + _render_unkillable(workers)
+
+
+def _render_fates(title: str, workers: tuple[WorkerRecord, ...]) -> list[str]:
+    """Who was stopped by us, who had gone before, and how."""
+    fates: dict[str, list[int]] = {}
+    for worker in workers:
+        fates.setdefault(_describe_fate(worker), []).append(worker.rank)
+    told = [f"{describe_ranks(ranks)} {fate}" for fate, ranks in fates.items() if fate]
+    return [f"  {title + ':':<7} {', '.join(told)}"] if told else []
+
+
+def _describe_fate(worker: WorkerRecord) -> str:
+    if worker.returncode is None:
+        return ""  # told elsewhere
+    if worker.stopped_by_launcher:
+        killed = worker.returncode == -signal.SIGKILL
+        return "killed by the launcher" if killed else "stopped by the launcher"
+    if worker.returncode == 0:
+        return "had finished before"
+    return f"failed too ({describe_exit(worker.returncode)})"
 
 
 def _render_unkillable(workers: tuple[WorkerRecord, ...]) -> list[str]:

@@ -1,12 +1,13 @@
 """One attempt: start all workers, watch them to the end, leave nothing of theirs behind."""
 
+import signal
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
 
 from ddplaunch.plan.environment import for_attempt
 from ddplaunch.plan.model import LaunchPlan
-from ddplaunch.supervise.processes import kill_group
+from ddplaunch.record import TYPE_CHECKING, Record
+from ddplaunch.supervise.processes import send_signal
 from ddplaunch.supervise.spawn import Worker, spawn_worker
 from ddplaunch.supervise.tether import Tether
 
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
     from ddplaunch.supervise.loop import Supervisor
 
 
-class AttemptPlace(NamedTuple):
+class AttemptPlace(Record):
     """Where an attempt happens: which one, on which port, with which directory for error files."""
 
     number: int
     master_port: int
-    run_directory: str
+    run_directory: str | None
 
 
 def spawn_all(
@@ -33,21 +34,14 @@ def spawn_all(
             started.append(spawn_worker(spec, environ, tether.lifeline, time.monotonic()))
     except BaseException:
         for worker in started:
-            worker.process.kill()
-            if worker.leads_group:
-                kill_group(worker.process.pid)
-            worker.process.wait()
+            send_signal(worker.process.pid, signal.SIGKILL, to_group=worker.leads_group)
         raise
     return started
 
 
 def watch(supervisor: "Supervisor", tether: Tether) -> None:
     """Until all workers are gone; after a failure, everything else they had started, too."""
-    try:
-        supervisor.run()
-    except BaseException:
-        supervisor.stop_now()
-        raise
+    supervisor.run()
     from ddplaunch.supervise.census import describe_processes
 
     if supervisor.state.cause is None:

@@ -1,14 +1,14 @@
 """Which processes belong to a run, and what they have done. [pure]"""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
+from ddplaunch.record import Record
 from ddplaunch.words import shorten
 
 MOST_NAMED = 8
 
 
-class ProcessFacts(NamedTuple):
+class ProcessFacts(Record):
     """One live process; pid and start time together are never given out twice."""
 
     pid: int

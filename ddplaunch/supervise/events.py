@@ -1,12 +1,13 @@
 """What happens to an attempt, and what is done about it. [pure]"""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from ddplaunch.record import Record
 
 # --- events: they have happened; `at` is monotonic time ---------------------------------------------
 
 
-class WorkerExited(NamedTuple):
+class WorkerExited(Record):
     """`returncode` as subprocess spells it: negative for a signal."""
 
     rank: int
@@ -14,17 +15,17 @@ class WorkerExited(NamedTuple):
     at: float
 
 
-class SignalReceived(NamedTuple):
+class SignalReceived(Record):
     signum: int
     at: float
     from_terminal: bool = False  # a worker in the terminal's foreground has got it, too
 
 
-class DeadlinePassed(NamedTuple):
+class DeadlinePassed(Record):
     at: float
 
 
-class ProgressSampled(NamedTuple):
+class ProgressSampled(Record):
     """What the workers have done so far: CPU time by rank, and when one last wrote something."""
 
     at: float
@@ -38,12 +39,12 @@ Event = WorkerExited | SignalReceived | DeadlinePassed | ProgressSampled
 # --- causes: the event that ends an attempt ---------------------------------------------------------
 
 
-class Stalled(NamedTuple):
+class Stalled(Record):
     at: float
     silent_seconds: float
 
 
-class TimedOut(NamedTuple):
+class TimedOut(Record):
     at: float
 
 
@@ -53,7 +54,7 @@ Cause = WorkerExited | SignalReceived | Stalled | TimedOut
 # --- actions ----------------------------------------------------------------------------------------
 
 
-class SignalWorkers(NamedTuple):
+class SignalWorkers(Record):
     """To the workers themselves: a DataLoader child that dies first costs the checkpoint."""
 
     ranks: frozenset[int]
@@ -61,29 +62,29 @@ class SignalWorkers(NamedTuple):
     from_terminal: bool = False
 
 
-class AbortWorkers(NamedTuple):
+class AbortWorkers(Record):
     """SIGABRT: faulthandler prints the Python stacks of every thread, even of one stuck in C."""
 
     ranks: frozenset[int]
 
 
-class KillWorkers(NamedTuple):
+class KillWorkers(Record):
     """SIGKILL to the workers and all they started."""
 
     ranks: frozenset[int]
 
 
-class ClearGroup(NamedTuple):
+class ClearGroup(Record):
     """The worker is gone: kill what is left of its process group, before its id can be reused."""
 
     rank: int
 
 
-class SampleProgress(NamedTuple):
+class SampleProgress(Record):
     """Look how far the workers have come."""
 
 
-class Announce(NamedTuple):
+class Announce(Record):
     """Tell the user what is being waited for."""
 
     ranks: frozenset[int]

@@ -9,7 +9,11 @@ import select
 import signal
 import time
 from contextlib import suppress
-from typing import NoReturn
+
+from ddplaunch.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 DISMISSED = b"."
 BOOT_SECONDS = 2.0
@@ -53,7 +57,7 @@ class Guardian:
             os.waitpid(self.pid, 0)
 
 
-def _guard(read: int, run_id: str, run_directory: str) -> NoReturn:
+def _guard(read: int, run_id: str, run_directory: str) -> "NoReturn":
     """The guardian's whole life. It holds nothing of the launcher's but the pipe."""
     try:
         _settle(read)

@@ -28,6 +28,7 @@ from ddplaunch.supervise.events import (
 from ddplaunch.supervise.guardian import Guardian
 from ddplaunch.supervise.processes import (
     forbid_core_dump,
+    has_members,
     in_foreground,
     kill_group,
     open_pidfd,
@@ -43,6 +44,10 @@ from ddplaunch.supervise.tether import Tether
 
 # What a terminal sends to everybody in its foreground.
 _TERMINAL_SIGNALS = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH})
+
+
+BOOT_SECONDS = 2.0  # workers are booting: keep out of their way
+GROUP_LOOK_SECONDS = 0.05
 
 
 class Supervisor:
@@ -66,6 +71,8 @@ class Supervisor:
         self._selector.register(signals.fd, selectors.EVENT_READ, signals)
         self.pump = Pump(self._selector, console, world_size)
         self._pidfds: dict[int, int] = {}  # by pid
+        self._ending: set[int] = set()  # ranks whose leader is over, but not their group
+        self._boots_until: float | None = time.monotonic() + BOOT_SECONDS
         for worker in self.workers.values():
             self.pump.add(worker.spec.rank, worker.stdout, worker.stderr, worker.spec.output == "prefix")
             self._watch(worker.process.pid, worker)
@@ -97,11 +104,6 @@ class Supervisor:
                 if signum in STOP_SIGNALS:
                     return SignalReceived(signum, time.monotonic())
         return None
-
-    def stop_now(self) -> None:
-        """Something went wrong with the launcher itself: nobody is left behind."""
-        self._kill(self.state.alive)
-        self._tether.sweep()
 
     def close(self) -> None:
         for pid in tuple(self._pidfds):
@@ -171,7 +173,7 @@ class Supervisor:
         deadline = self.state.deadline
         exited: list[Worker] = []
         received: list[int] = []
-        for key, _ in self._selector.select(_timeout(deadline)):
+        for key, _ in self._selector.select(self._next_timeout()):
             match key.data:
                 case Stream() as stream:
                     self.pump.read(stream)
@@ -190,11 +192,36 @@ class Supervisor:
         exited += [self.workers[rank] for rank in self.state.alive if self._lacks_pidfd(rank)]
         for worker in exited:
             returncode = peek_returncode(worker.process.pid)
-            if returncode is not None:
+            if returncode is not None and not self._leaves_group_behind(worker):
                 yield WorkerExited(worker.spec.rank, returncode, now)
         if deadline is not None and now >= deadline:
             yield DeadlinePassed(now)
         self.pump.balance()
+        if self._boots_until is not None and now >= self._boots_until:
+            self._prepare_for_the_end()
+
+    def _next_timeout(self) -> float | None:
+        times = [self.state.deadline, self._boots_until]
+        if self._ending:  # grandchildren do not tell when they leave
+            times.append(time.monotonic() + GROUP_LOOK_SECONDS)
+        return _timeout(min((at for at in times if at is not None), default=None))
+
+    def _leaves_group_behind(self, worker: Worker) -> bool:
+        """With --signal-scope group, a worker that is asked to stop is its whole group: a shell that dies
+        at once must not cost the script behind it its grace."""
+        rank = worker.spec.rank
+        is_asked = self.state.phase is Phase.STOPPING and rank in self.state.stopped
+        if not (self._signals_groups and is_asked and has_members(worker.process.pid)):
+            self._ending.discard(rank)
+            return False
+        self._ending.add(rank)
+        self._forget(worker.process.pid)  # its pidfd stays readable: from here on it is asked
+        return True
+
+    def _prepare_for_the_end(self) -> None:
+        """Load what the end of a run needs while it is young: an upgrade may replace us in its course."""
+        self._boots_until = None
+        import_the_end()
 
     def _serve_readers(self, deadline: float | None) -> list[int]:
         """Wait once, for readers of our output and for signals, which are returned."""
@@ -247,6 +274,13 @@ class Supervisor:
             self._tether.replace_guardian()
         if self._tether.guardian is not None:
             self._watch(self._tether.guardian.pid, self._tether.guardian)
+
+
+def import_the_end() -> None:
+    import ddplaunch.report.collect
+    import ddplaunch.report.summary
+    import ddplaunch.report.text
+    import ddplaunch.supervise.sweep  # noqa: F401
 
 
 def _timeout(deadline: float | None) -> float | None:

@@ -1,13 +1,12 @@
 """Whether a failed attempt is followed by another one. [pure]"""
 
-from typing import NamedTuple
-
+from ddplaunch.record import Record
 from ddplaunch.supervise.events import Cause, Stalled, WorkerExited
 
 LONGEST_BACKOFF_SECONDS = 300.0  # doubling ends here
 
 
-class RestartPolicy(NamedTuple):
+class RestartPolicy(Record):
     max_restarts: int
     min_uptime_seconds: float
     backoff_seconds: float  # before the first restart; doubled for every further one

@@ -3,14 +3,14 @@
 import os
 import subprocess
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from ddplaunch.errors import EXIT_PREFLIGHT, LaunchError, Problem
 from ddplaunch.plan.model import WorkerSpec
+from ddplaunch.record import Record
 from ddplaunch.supervise.lifeline import Lifeline
 
 
-class Worker(NamedTuple):
+class Worker(Record):
     """A started worker: its process, and our ends of its output (None where it is inherited)."""
 
     spec: WorkerSpec

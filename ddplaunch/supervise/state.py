@@ -11,8 +11,8 @@ The cause is the first of: a worker fails, a signal asks for the end, all worker
 
 import signal
 from enum import Enum
-from typing import NamedTuple
 
+from ddplaunch.record import Record
 from ddplaunch.supervise.events import (
     AbortWorkers,
     Action,
@@ -54,7 +54,7 @@ class Phase(Enum):
     OVER = "over"
 
 
-class State(NamedTuple):
+class State(Record):
     alive: frozenset[int]
     grace_seconds: float
     phase: Phase = Phase.WATCHING
@@ -120,6 +120,9 @@ def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
 
 def _worker_exited(state: State, event: WorkerExited) -> tuple[State, tuple[Action, ...]]:
     state = state._replace(alive=state.alive - {event.rank}, exits=state.exits + (event,))
+    if state.phase is Phase.STOPPING and event.at == state.stopping_since:
+        # Seen in the same moment as the cause: it was over before it could be asked to stop.
+        state = state._replace(stopped=state.stopped - {event.rank})
     actions: tuple[Action, ...] = ()
     if event.returncode != 0 or state.phase is not Phase.WATCHING:
         actions = (ClearGroup(event.rank),)

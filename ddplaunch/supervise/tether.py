@@ -2,8 +2,8 @@
 
 import os
 import time
-from typing import TYPE_CHECKING
 
+from ddplaunch.record import TYPE_CHECKING
 from ddplaunch.supervise.guardian import Guardian
 from ddplaunch.supervise.lifeline import Lifeline
 from ddplaunch.supervise.processes import adopt_orphans, has_children
@@ -21,16 +21,12 @@ class Tether:
 
     def __init__(self, run_id: str, run_directory: str) -> None:
         self._run_id, self._run_directory = run_id, run_directory
-        # `something & exec ddplaunch ...`: orphans could be that something's.
-        self._orphans_are_ours = not has_children()
+        # Orphans of workers come to us, not to init: ours to find and to end. But not after
+        # `something & exec ddplaunch ...`: they could be that something's.
+        self._orphans_are_ours = not has_children() and adopt_orphans()
         self.lifeline = Lifeline()
         self.guardian: Guardian | None = Guardian(run_id, run_directory)
         self._guardians = 1
-
-    def adopt(self) -> None:
-        """Orphans of workers come to us, not to init: ours to find and to end."""
-        if self._orphans_are_ours:
-            self._orphans_are_ours = adopt_orphans()
 
     def replace_guardian(self) -> None:
         """The guardian has been killed: the next one takes its place."""

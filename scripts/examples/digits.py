@@ -4,8 +4,6 @@ ddplaunch --nproc-per-node 2 scripts/examples/digits.py --epochs 30
 """
 
 import argparse
-import os
-import tempfile
 import time
 
 import torch
@@ -30,7 +28,7 @@ def load() -> tuple[TensorDataset, torch.Tensor, torch.Tensor]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--checkpoint", default=os.path.join(tempfile.gettempdir(), "digits.pt"))
+    parser.add_argument("--checkpoint", default="digits.pt")
     options = parser.parse_args()
 
     dist.init_process_group("gloo")

@@ -64,16 +64,26 @@ def test_a_stopped_worker_is_woken_to_hear_it(launch: Launch, tmp_path: Path) ->
     assert run.out.count("saved on SIGTERM") == 2
 
 
-@pytest.mark.parametrize(("scope", "saved"), [("leader", 0), ("group", 2)])
-def test_a_shell_around_the_worker(launch: Launch, tmp_path: Path, scope: str, saved: int) -> None:
-    """bash does not pass SIGTERM on: with the scope `group` the script gets it all the same."""
-    script = f"{DDPLAUNCH[0]} -u {worker('checkpoint')} 0 {tmp_path / 'saved'} & wait $!; wait $!"
-    arguments = ["--signal-scope", scope, "--grace", "5", "--nproc-per-node", "2", "--no-python"]
-    run = launch(*arguments, "bash", "-c", f"trap : TERM; {script}")
+@pytest.mark.parametrize("shell", ["", "trap : TERM; "], ids=["that dies at once", "that waits"])
+def test_a_shell_around_the_worker(launch: Launch, tmp_path: Path, shell: str) -> None:
+    """With the scope `group` the script behind the shell hears it, and has its grace."""
+    script = f"{DDPLAUNCH[0]} -u {worker('checkpoint')} 1 {tmp_path / 'saved'} & wait $!; wait $!"
+    arguments = ["--signal-scope", "group", "--nproc-per-node", "2", "--no-python"]
+    run = launch(*arguments, "bash", "-c", shell + script)
     run.wait_ready(2)
     run.send(signal.SIGTERM)
     assert run.wait() == 143
-    assert run.out.count("saved on SIGTERM") == saved
+    assert [(tmp_path / f"saved{rank}").read_text() for rank in range(2)] == ["helper dead"] * 2
+
+
+def test_what_stays_behind_a_shell_is_killed_when_the_grace_is_over(launch: Launch) -> None:
+    script = f"{DDPLAUNCH[0]} -u {worker('stubborn')} & wait"
+    options = ["--signal-scope", "group", "--grace", "1", "--nproc-per-node", "2", "--no-python"]
+    run = launch(*options, "bash", "-c", script)
+    pids = run.wait_ready(2)
+    run.send(signal.SIGTERM)
+    assert run.wait() == 143
+    assert not any(is_alive(pid) for pid in pids)
 
 
 @pytest.mark.parametrize("workers", ["1", "3"])

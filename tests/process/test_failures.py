@@ -107,6 +107,12 @@ def test_a_program_that_cannot_be_executed(launch: Launch, tmp_path: Any) -> Non
 
 
 def test_when_one_worker_cannot_be_started_the_others_are_ended(launch: Launch) -> None:
+    run = launch("--wrap", "{rank}", "--wrap-ranks", "2", "--nproc-per-node", "3", worker("sleep"))
+    assert run.wait() == 3
+    assert "cannot start rank 2: 2\n  cause: no such file or directory" in run.err
+
+
+def test_too_few_open_files_are_refused(launch: Launch) -> None:
     def limit() -> None:
         import resource
 
@@ -114,6 +120,7 @@ def test_when_one_worker_cannot_be_started_the_others_are_ended(launch: Launch) 
 
     run = launch("--nproc-per-node", "200", "--no-python", "sleep", "600", preexec_fn=limit)
     assert run.wait() == 3
-    assert "200 workers need about" in run.err
-    assert "too many open files" in run.err
-    assert "Traceback" not in run.err
+    assert "200 workers need 840 open files, and only 100 are allowed" in run.err
+    most = launch("--nproc-per-node", "15", "--no-python", "sh", "-c", "exit 4", preexec_fn=limit)
+    assert most.wait() == 4
+    assert "first failure" in most.err

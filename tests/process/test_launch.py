@@ -13,6 +13,8 @@ import pytest
 from tests.support.launcher import DDPLAUNCH, Run, worker
 
 Launch = Callable[..., Run]
+HEAVY = {"torch", "rich", "psutil", "zmq", "click", "asyncio", "json", "logging", "argparse"}
+LATE = {"typing", "socket", "ctypes", "dataclasses", "inspect"}
 
 
 def dumps(run: Run) -> list[dict[str, Any]]:
@@ -141,10 +143,12 @@ def test_no_run_directory_is_left(launch: Launch, tmp_path: Path) -> None:
 def test_a_plain_launch_loads_nothing_heavy(environment: dict[str, str]) -> None:
     command = [sys.executable, "-X", "importtime", *DDPLAUNCH[1:], "--nproc-per-node", "2", worker("hello")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    launcher = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
-    loaded = {line.rpartition("|")[2].strip().split(".")[0] for line in launcher}
-    assert "subprocess" in loaded
-    assert not loaded & {"torch", "rich", "psutil", "zmq", "click", "asyncio", "json", "logging", "argparse"}
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    modules = [line.rpartition("|")[2].strip() for line in lines]
+    assert {module.split(".")[0] for module in modules} & HEAVY == set()
+    before_the_first_worker = set(modules[: modules.index("ddplaunch.output.sink")])
+    assert "subprocess" in before_the_first_worker
+    assert before_the_first_worker & LATE == set()
 
 
 def test_python_m_and_the_console_script_are_the_same(environment: dict[str, str]) -> None:

@@ -1,5 +1,6 @@
 """Refusals: one clear block, nothing started."""
 
+import json
 import os
 import socket
 import sys
@@ -95,6 +96,23 @@ def test_a_port_in_time_wait_is_free(launch: Launch) -> None:
     assert run.out.count("sum 1") == 2
 
 
+def test_two_launches_on_a_port_in_time_wait(launch: Launch) -> None:
+    """Binding over leftovers is not strict: only one of them may have it all the same."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        client = socket.create_connection(("127.0.0.1", int(port)))
+        server.accept()[0].close()
+        client.recv(1)
+        client.close()
+    first = launch("--master-port", port, "--nproc-per-node", "2", worker("sleep"))
+    first.wait_ready(2)
+    second = launch("--master-port", port, "--nproc-per-node", "2", worker("hello"))
+    assert second.wait() == 3
+    assert f"cause: pid {first.pid} (python" in second.err
+    first.process.terminate()
+    first.wait()
+
+
 def test_more_workers_than_cards(launch: Launch) -> None:
     run = launch("--nproc-per-node", "4", worker("hello"), env={"CUDA_VISIBLE_DEVICES": "1,2"})
     assert (run.wait(), run.out) == (3, "")
@@ -129,6 +147,49 @@ def test_refusals_write_the_summary(summary_of: SummaryOf) -> None:
     assert (summary["outcome"], summary["reason"]) == ("usage", "no such option: --no-such-option")
     run, summary = summary_of("--nproc-per-node", "2", worker("hello"), env={"CUDA_VISIBLE_DEVICES": "0"})
     assert (summary["outcome"], summary["attempts"]) == ("preflight", [])
+
+
+def test_a_summary_goes_through_links_and_into_pipes(launch: Launch, tmp_path: Path) -> None:
+    target, link, fifo = tmp_path / "target.json", tmp_path / "link", tmp_path / "fifo"
+    link.symlink_to(target)
+    os.mkfifo(fifo)
+    assert launch("--summary-json", str(link), worker("hello")).wait() == 0
+    assert link.is_symlink()
+    assert json.loads(target.read_text())["outcome"] == "success"
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    assert launch("--summary-json", str(fifo), worker("hello")).wait() == 0
+    assert json.loads(os.read(reader, 65536))["outcome"] == "success"
+    os.close(reader)
+    assert fifo.is_fifo()
+    lonely = launch("--summary-json", str(fifo), worker("hello"))
+    assert lonely.wait() == 0
+    assert "cannot write the summary" in lonely.err
+
+
+def test_what_will_not_work_is_found_before_the_start(launch: Launch, tmp_path: Path) -> None:
+    wrapped = ["--wrap", "no-such-wrapper", "--wrap-ranks", "1", "--nproc-per-node", "2"]
+    for arguments, said in [
+        (wrapped, "cannot find --wrap no-such-wrapper"),
+        (["--summary-json", str(tmp_path / "gone" / "x.json")], "there is no directory"),
+        (["--summary-json", str(tmp_path)], "it is a directory"),
+        (["--nproc-per-node", "gpu"], "no GPU is visible"),
+    ]:
+        run = launch(*arguments, worker("hello"))
+        assert (run.wait(), run.out) == (2, "")
+        assert said in run.err
+
+
+def test_names_do_not_write_on_the_screen(launch: Launch) -> None:
+    run = launch("a\nb\x1b[31m.py")
+    assert run.wait() == 2
+    assert "cannot find the script a\\nb\\x1b[31m.py" in run.err
+
+
+def test_a_temporary_directory_that_is_not_there(launch: Launch) -> None:
+    run = launch(worker("dump"), env={"TMPDIR": "/nonexistent"})
+    assert run.wait() == 0
+    path = json.loads(run.out.removeprefix("dump "))["env"]["TORCHELASTIC_ERROR_FILE"]
+    assert path.startswith("/tmp/ddplaunch-")
 
 
 def test_debug_shows_where_it_came_from(launch: Launch) -> None:

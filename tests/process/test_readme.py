@@ -78,7 +78,7 @@ def test_the_demo_learns_digits(environment: dict[str, str]) -> None:
     assert float(found[1]) > 95
     checkpoint = re.search(r"checkpoint: (.+)", done.stdout)
     assert checkpoint is not None
-    assert Path(checkpoint[1]).stat().st_size > 0
+    assert (ROOT / checkpoint[1]).stat().st_size > 0
 
 
 @pytest.mark.parametrize("script", ["test", "check"])

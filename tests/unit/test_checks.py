@@ -3,8 +3,14 @@
 from ddplaunch.config.resolve import resolve
 from ddplaunch.plan.build import plan_launch
 from ddplaunch.plan.model import LaunchPlan
-from ddplaunch.preflight.checks import check_devices, check_launch, check_limits, check_master
-from ddplaunch.preflight.facts import LimitFacts, ScriptFacts
+from ddplaunch.preflight.checks import (
+    check_devices,
+    check_launch,
+    check_master,
+    check_memory,
+    check_open_files,
+)
+from ddplaunch.preflight.facts import Facts, LimitFacts, ScriptFacts
 from tests.unit.test_plan import MACHINE
 
 
@@ -37,21 +43,35 @@ def test_all_problems_come_together() -> None:
     config = resolve({"nproc_per_node": "4"}, "gone.py", (), {})
     environ = {"CUDA_VISIBLE_DEVICES": "0,0", "LOCAL_RANK": "1", "DDPLAUNCH_RUN_ID": "x"}
     plan = plan_launch(config, MACHINE, environ, "run")
-    missing = ScriptFacts("gone.py", missing="No such file or directory")
-    verdict = check_launch(config, plan, environ, missing, None, LimitFacts())
+    facts = Facts(
+        script=ScriptFacts("gone.py", missing="no such file or directory"),
+        interpreter=None,
+        wrapper=ScriptFacts("nsys", missing="no program of that name in PATH"),
+        unwritable="",
+        limits=LimitFacts(open_files=10, open_files_hard=20),
+    )
+    verdict = check_launch(config, plan, environ, facts)
     assert [problem.what for problem in verdict.problems] == [
         "ddplaunch was started inside one of its own workers",
         "cannot find the script gone.py",
+        "cannot find --wrap nsys",
         "CUDA_VISIBLE_DEVICES=0,0 names 0 twice",
-        "4 workers, but only 2 visible cards",
+        "4 workers need 56 open files, and only 20 are allowed",
     ]
 
 
-def test_limits_are_raised_and_small_ones_told() -> None:
-    assert check_limits(LimitFacts(open_files=1024, open_files_hard=4096), 300) == ([], 1564)
-    assert check_limits(LimitFacts(open_files=1024, open_files_hard=4096), 8) == ([], None)
-    warnings, raised = check_limits(LimitFacts(open_files=256, open_files_hard=512), 300)
-    assert raised == 512
-    assert "1564 open files" in warnings[0]
-    warnings, _ = check_limits(LimitFacts(shared_memory_bytes=64 << 20, available_memory_bytes=1 << 30), 8)
+def test_open_files_are_raised_or_refused() -> None:
+    assert check_open_files(LimitFacts(open_files=1024, open_files_hard=4096), 300) == ([], 1240)
+    assert check_open_files(LimitFacts(open_files=1024, open_files_hard=None), 300) == ([], 1240)
+    assert check_open_files(LimitFacts(open_files=1024, open_files_hard=4096), 8) == ([], None)
+    (problem,), raise_to = check_open_files(LimitFacts(open_files=256, open_files_hard=512), 300)
+    assert (problem.what, problem.exit_code, raise_to) == (
+        "300 workers need 1240 open files, and only 512 are allowed",
+        3,
+        None,
+    )
+
+
+def test_short_memory_is_told() -> None:
+    warnings = check_memory(LimitFacts(shared_memory_bytes=64 << 20, available_memory_bytes=1 << 30), 8)
     assert [warning.split()[0] for warning in warnings] == ["/dev/shm", "1024"]

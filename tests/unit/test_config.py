@@ -56,7 +56,7 @@ def test_a_node_rank_that_does_not_exist() -> None:
 
 
 def test_all_problems_at_once() -> None:
-    found = problems({"nnodes": "x", "grace": "-3", "format": "yaml", "wrap_ranks": "0"})
+    found = problems({"nnodes": "x", "grace": "-3", "format": "yaml", "wrap_ranks": "0", "dry_run": True})
     said = [problem.what.split()[0] for problem in found]
     assert said == ["--nnodes", "--grace", "--format", "--wrap-ranks"]
 
@@ -70,6 +70,12 @@ def test_all_problems_at_once() -> None:
         ({"python": "python3", "no_python": True}, "contradict"),
         ({"standalone": True, "nnodes": "2"}, "contradict"),
         ({"env": ("RANK=3",)}, "--env cannot set RANK"),
+        ({"env": ("TORCHELASTIC_ERROR_FILE=x",)}, "--env cannot set TORCHELASTIC_ERROR_FILE"),
+        ({"format": "json"}, "--format without --dry-run"),
+        ({"master_addr": ""}, "--master-addr '' is not valid"),
+        ({"grace": "1_0"}, "--grace '1_0' is not valid"),
+        ({"grace": "1e300"}, "--grace '1e300' is not valid"),
+        ({"timeout": "0"}, "--timeout '0' is not valid"),
         ({"env": ("NOVALUE",)}, "--env 'NOVALUE' is not valid"),
         ({"wrap": "nsys 'unclosed"}, "--wrap"),
         ({"console": "1-x"}, "--console '1-x' is not valid"),
@@ -80,8 +86,10 @@ def test_contradictions(options: dict[str, object], said: str) -> None:
 
 
 def test_standalone_overrules_the_environment() -> None:
-    found = config({"standalone": True}, {"PET_NNODES": "4", "PET_NODE_RANK": "3"})
-    assert (found.nnodes, found.node_rank, found.master_port) == (1, 0, 0)
+    environ = {"PET_NNODES": "4", "PET_NODE_RANK": "3", "PET_MASTER_ADDR": "a", "PET_MASTER_PORT": "29777"}
+    found = config({"standalone": True}, environ)
+    assert (found.nnodes, found.node_rank, found.master_addr, found.master_port) == (1, 0, None, 0)
+    assert config({"standalone": True, "master_port": "4711"}, environ).master_port == 4711
     assert found.sources["nnodes"] == "--standalone"
 
 

@@ -25,6 +25,7 @@ from ddplaunch.plan.devices import VARIABLE, detect_visible
         ("MIG-aa", ("MIG-aa",)),
         ("GPU-aa,1", ("GPU-aa",)),
         ("NoDevFiles", ()),
+        ("9" * 5000, ()),
     ],
 )
 def test_forms(listed: str, devices: tuple[str, ...]) -> None:

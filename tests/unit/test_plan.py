@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ddplaunch.config.resolve import resolve
-from ddplaunch.errors import LaunchError
 from ddplaunch.plan.build import plan_launch
 from ddplaunch.plan.environment import for_attempt
 from ddplaunch.plan.model import LaunchPlan, Machine, WorkerSpec
@@ -134,9 +133,44 @@ def test_counting_workers(
     assert (len(plan.workers), plan.sources["nproc_per_node"]) == (expected, source)
 
 
-def test_gpu_without_a_gpu_is_an_error() -> None:
-    with pytest.raises(LaunchError, match="no GPU is visible"):
-        plan_for({"nproc_per_node": "gpu"})
+def test_gpu_without_a_gpu_is_a_problem() -> None:
+    plan, _ = plan_for({"nproc_per_node": "gpu"})
+    (problem,) = plan.problems
+    assert problem.what == "--nproc-per-node gpu: no GPU is visible"
+
+
+def test_ranks_that_do_not_exist_are_told() -> None:
+    plan, _ = plan_for({"nproc_per_node": "2", "console": "0,7", "wrap": "nice", "wrap_ranks": "9"})
+    assert plan.notices == (
+        "--console names 7; ranks are 0 to 1",
+        "--wrap-ranks names 9; ranks are 0 to 1",
+    )
+    plan, _ = plan_for({"nproc_per_node": "2", "interactive_rank": "2"})
+    assert plan.problems[0].what == "--interactive-rank 2: there is no such rank"
+
+
+def test_a_stale_rank_of_one_worker_is_stale_for_the_others() -> None:
+    plan, _ = plan_for({"nproc_per_node": "2"}, {"RANK": "0", "WORLD_SIZE": "2"})
+    assert plan.notices == ("ignored RANK=0 from the environment; workers get their own",)
+
+
+def test_devices_that_the_user_sets_for_the_workers_count() -> None:
+    plan, _ = plan_for(
+        {"nproc_per_node": "4", "env": ("CUDA_VISIBLE_DEVICES=",)}, {"CUDA_VISIBLE_DEVICES": "0"}
+    )
+    assert plan.visible.devices == ()
+
+
+def test_a_script_called_like_an_option_is_a_script() -> None:
+    config = resolve({}, "-x.py", (), {})
+    assert plan_launch(config, MACHINE, {}, "run").workers[0].argv[-1] == "./-x.py"
+
+
+def test_names_that_are_none_to_a_shell() -> None:
+    plan, _ = plan_for({"env": ("A-B=1 2",)})
+    words = shlex.split(render_shell(plan))
+    assert words[0] == "env"
+    assert "A-B=1 2" in words
 
 
 def test_cards_keep_the_order_of_the_list() -> None:

@@ -46,7 +46,7 @@ def test_the_block_says_who_and_ends_with_the_traceback() -> None:
     assert lines[:4] == [
         "ddplaunch: first failure: rank 2, exit code 1, after 1.5 s",
         "  where:  node 0, host n0, pid 4002, local rank 2",
-        "  others: ranks 0, 3 stopped by the launcher, rank 1 had finished before",
+        "  others: rank 0 stopped by the launcher, rank 1 had finished before",
         "  left:   rank 3 (pid 4003) could not be killed: stuck in the kernel",
     ]
     assert tuple(lines[-4:]) == TRACEBACK
@@ -63,6 +63,18 @@ def test_out_of_memory_is_said_on_evidence_only() -> None:
     assert describe_sender(-11, (), 1) == "not sent by the launcher"
     assert describe_sender(-10, {10}, 0) == "passed on by the launcher"
     assert describe_sender(1, (), 1) == ""
+
+
+def test_fates_are_told_apart() -> None:
+    workers = (record(0, 1, False), record(1, 1, False), record(2, -15), record(3, -9), record(4, 0, False))
+    failed = FAILED._replace(
+        attempts=(AttemptRecord(0, 1.5, workers),),
+        first_failure=Failure(workers[0], (), "stderr", None),
+    )
+    assert render_report(failed).splitlines()[2] == (
+        "  others: rank 1 failed too (exit code 1), rank 2 stopped by the launcher, "
+        "rank 3 killed by the launcher, rank 4 had finished before"
+    )
 
 
 def test_success_is_silent() -> None:

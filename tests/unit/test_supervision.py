@@ -58,6 +58,11 @@ def test_only_the_first_failure_is_the_cause() -> None:
     assert [exit.rank for exit in state.exits] == [2, 0, 1]
 
 
+def test_who_was_over_before_it_could_be_asked_was_not_stopped() -> None:
+    state, _ = replay(THREE, WorkerExited(2, 7, 5.0), WorkerExited(0, 7, 5.0), WorkerExited(1, 1, 5.1))
+    assert set(state.stopped) == {1}
+
+
 def test_grace_runs_out() -> None:
     state, actions = replay(THREE, WorkerExited(2, 1, 5.0), DeadlinePassed(35.0))
     assert (state.phase, state.deadline) == (Phase.KILLING, 35.0 + KILL_SECONDS)
