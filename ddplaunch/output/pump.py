@@ -27,6 +27,7 @@ class Pump:
         self._waiting: set[Sink] = set()  # registered: their readers are slow
         self._complained: set[Sink] = set()
         self._read_at = 0.0
+        self.silent: set[int] = set()  # ranks that have not written anything yet
 
     def add(self, rank: int, stdout: int | None, stderr: int | None, shown: bool) -> None:
         """Take over our ends of a worker's pipes, if it has any."""
@@ -34,6 +35,7 @@ class Pump:
         for stream in self._streams[rank]:
             self._selector.register(stream.fd, selectors.EVENT_READ, stream)
             self._open.add(stream)
+            self.silent.add(rank)
 
     def read(self, stream: Stream) -> None:
         try:
@@ -44,6 +46,7 @@ class Pump:
             self._close(stream)
             return
         self._read_at = time.monotonic()
+        self.silent.discard(stream.rank)
         stream.feed(chunk)
         if stream.sink is not None and stream.sink.gone:
             # The reader of our stdout went away. The worker gets what it would get without us: EPIPE.
@@ -89,10 +92,10 @@ class Pump:
         console = self.console
         if stderr is not None:  # first, as in LastLines
             prefix = make_prefix(rank, self._world_size, console.colour_err)
-            yield Stream(stderr, console.err if shown else None, prefix)
+            yield Stream(rank, stderr, console.err if shown else None, prefix)
         if stdout is not None:
             prefix = make_prefix(rank, self._world_size, console.colour_out)
-            yield Stream(stdout, console.out if shown else None, prefix)
+            yield Stream(rank, stdout, console.out if shown else None, prefix)
 
     def _drain(self, stream: Stream) -> None:
         taken = 0

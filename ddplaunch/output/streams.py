@@ -11,7 +11,8 @@ _COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
 class Stream:
     """Feed it what the worker wrote; `sink` None hides the worker."""
 
-    def __init__(self, fd: int, sink: Sink | None, prefix: bytes) -> None:
+    def __init__(self, rank: int, fd: int, sink: Sink | None, prefix: bytes) -> None:
+        self.rank = rank
         self.fd = fd
         self.sink = sink
         self.tail = Tail(TAIL_BYTES)

@@ -46,7 +46,6 @@ from ddplaunch.supervise.tether import Tether
 _TERMINAL_SIGNALS = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH})
 
 
-BOOT_SECONDS = 2.0  # workers are booting: keep out of their way
 GROUP_LOOK_SECONDS = 0.05
 
 
@@ -72,7 +71,7 @@ class Supervisor:
         self.pump = Pump(self._selector, console, world_size)
         self._pidfds: dict[int, int] = {}  # by pid
         self._ending: set[int] = set()  # ranks whose leader is over, but not their group
-        self._boots_until: float | None = time.monotonic() + BOOT_SECONDS
+        self._is_prepared = False
         for worker in self.workers.values():
             self.pump.add(worker.spec.rank, worker.stdout, worker.stderr, worker.spec.output == "prefix")
             self._watch(worker.process.pid, worker)
@@ -197,14 +196,16 @@ class Supervisor:
         if deadline is not None and now >= deadline:
             yield DeadlinePassed(now)
         self.pump.balance()
-        if self._boots_until is not None and now >= self._boots_until:
-            self._prepare_for_the_end()
+        if not self._is_prepared and not self.pump.silent:
+            self._is_prepared = True
+            import_the_end()
 
     def _next_timeout(self) -> float | None:
-        times = [self.state.deadline, self._boots_until]
-        if self._ending:  # grandchildren do not tell when they leave
-            times.append(time.monotonic() + GROUP_LOOK_SECONDS)
-        return _timeout(min((at for at in times if at is not None), default=None))
+        timeout = _timeout(self.state.deadline)
+        if not self._ending:
+            return timeout
+        # Grandchildren do not tell when they leave.
+        return GROUP_LOOK_SECONDS if timeout is None else min(timeout, GROUP_LOOK_SECONDS)
 
     def _leaves_group_behind(self, worker: Worker) -> bool:
         """With --signal-scope group, a worker that is asked to stop is its whole group: a shell that dies
@@ -217,11 +218,6 @@ class Supervisor:
         self._ending.add(rank)
         self._forget(worker.process.pid)  # its pidfd stays readable: from here on it is asked
         return True
-
-    def _prepare_for_the_end(self) -> None:
-        """Load what the end of a run needs while it is young: an upgrade may replace us in its course."""
-        self._boots_until = None
-        import_the_end()
 
     def _serve_readers(self, deadline: float | None) -> list[int]:
         """Wait once, for readers of our output and for signals, which are returned."""
@@ -277,6 +273,10 @@ class Supervisor:
 
 
 def import_the_end() -> None:
+    """Load what the end of a run needs while it is young, and all workers are up.
+
+    An upgrade may replace our files in its course, and descriptors may have run out.
+    """
     import ddplaunch.report.collect
     import ddplaunch.report.summary
     import ddplaunch.report.text
