@@ -87,24 +87,27 @@ class Job:
         import gc
 
         from ddplaunch.output.console import open_console
+        from ddplaunch.output.logs import LogBook
+        from ddplaunch.output.pump import Pump
         from ddplaunch.supervise.loop import Supervisor
         from ddplaunch.supervise.processes import probe_oom_kills
         from ddplaunch.supervise.state import begin
 
         gc.enable()  # off since the program began; from here on it may run for weeks
-        if self._console is None:
-            self._console = open_console(self._environ)
+        console = self._console = self._console or open_console(self._environ)
         self._oom_kills = probe_oom_kills()
         ranks = frozenset(worker.spec.rank for worker in workers)
-        config = self._config
+        config, plan = self._config, self._plan
+        logs = None
+        if plan.log_directory is not None:
+            logs = LogBook(plan.log_directory, len(self._attempts), config.log_max_bytes)
         state = begin(ranks, begun_at, config.grace, config.stall_timeout, self._timeout_at)
         return Supervisor(
             workers,
             state,
             self._signals,
-            self._console,
+            lambda selector: Pump(selector, console, plan, config.prefix, logs),
             self._tether,
-            self._plan.world_size,
             config.signal_scope,
         )
 
@@ -126,7 +129,7 @@ class Job:
                 state,
                 attempt,
                 rank,
-                supervisor.pump.last_lines(rank),
+                {each: supervisor.pump.last_lines(each) for each in supervisor.workers},
                 read_error_file(error_file(self._directory, place.number, rank)),
                 (probe_oom_kills() or 0) - (self._oom_kills or 0),
             )
@@ -143,8 +146,8 @@ class Job:
         from ddplaunch.words import describe_restart
 
         number = len(self._attempts)
-        supervisor.say(render_report(result) + "\n")
-        supervisor.say(f"ddplaunch: {describe_restart(number, self._config.max_restarts, seconds)}\n")
+        supervisor.pump.say_report(render_report(result, supervisor.pump.width))
+        supervisor.pump.say(f"ddplaunch: {describe_restart(number, self._config.max_restarts, seconds)}\n")
         now = time.monotonic()
         ends = (now + seconds, self._timeout_at if self._timeout_at is not None else float("inf"))
         received = supervisor.rest(min(ends))
@@ -156,7 +159,7 @@ class Job:
         """The summary file, the workers' output, and then our last block."""
         if self._config.summary_json is not None:
             complaint = save_summary(self._config.summary_json, result)
-            supervisor.say(complaint)
+            supervisor.pump.say(complaint)
         if result.outcome == "success":
             supervisor.flush(deadline=None)
             return
@@ -164,7 +167,7 @@ class Job:
 
         deadline = time.monotonic() + FLUSH_SECONDS
         supervisor.flush(deadline)
-        supervisor.say(render_report(result) + "\n")
+        supervisor.pump.say_report(render_report(result, supervisor.pump.width))
         supervisor.flush(deadline)
 
 

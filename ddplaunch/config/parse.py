@@ -117,6 +117,12 @@ def assignments(values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
+def template(value: str) -> str:
+    from ddplaunch.output.prefix import check_template
+
+    return check_template(value)
+
+
 def words(value: str) -> tuple[str, ...]:
     """Split as a shell would, so that quotes keep spaces together."""
     import shlex

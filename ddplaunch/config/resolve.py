@@ -67,6 +67,9 @@ class LaunchConfig(Record):
     omp_threads: int | None
     output: str | None
     console: frozenset[int] | None
+    prefix: str
+    log_dir: str | None
+    log_max_bytes: int | None
     summary_json: str | None
     grace: float
     max_restarts: int
@@ -201,6 +204,8 @@ def _contradicting_options(values: "Mapping[str, Any]", sources: Mapping[str, st
         problems.append(Problem("--python and --no-python contradict each other"))
     if values["wrap_ranks"] is not None and not values["wrap"]:
         problems.append(Problem("--wrap-ranks without --wrap", hint="say what to wrap them in: --wrap CMD"))
+    if values["log_max_bytes"] is not None and values["log_dir"] is None:
+        problems.append(Problem("--log-max-bytes without --log-dir", hint="say where: --log-dir DIR"))
     if sources["format"] == "--format" and not values["dry_run"]:
         problems.append(Problem("--format without --dry-run", hint="--dry-run prints, and starts nothing"))
     taken = sorted(name for name, _ in values["env"] if name in RESERVED)

@@ -1,4 +1,4 @@
-"""The launcher's two outputs, and whether colour is welcome there."""
+"""The launcher's two outputs, and what they look like to a reader."""
 
 import os
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from ddplaunch.record import Record
 
 
 class Console(Record):
-    """stdout stays stdout, stderr stays stderr."""
+    """stdout stays stdout, stderr stays stderr; on one terminal they are one."""
 
     out: Sink
     err: Sink
@@ -16,19 +16,21 @@ class Console(Record):
     colour_err: bool
 
     @property
-    def sinks(self) -> tuple[Sink, Sink]:
-        return self.out, self.err
+    def sinks(self) -> tuple[Sink, ...]:
+        return (self.out,) if self.out is self.err else (self.out, self.err)
 
 
 def open_console(environ: Mapping[str, str]) -> Console:
-    return Console(Sink(1), Sink(2), wants_colour(1, environ), wants_colour(2, environ))
+    out = Sink(1)
+    err = out if _is_same_terminal() else Sink(2)
+    return Console(out, err, wants_colour(1, environ), wants_colour(2, environ))
 
 
 def wants_colour(fd: int, environ: Mapping[str, str]) -> bool:
     """Only on a terminal, and never against NO_COLOR."""
-    if environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
-        return False
-    try:
-        return os.isatty(fd)
-    except OSError:
-        return False
+    return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb" and os.isatty(fd)
+
+
+def _is_same_terminal() -> bool:
+    """What is drawn in place must know of everything else that is written there."""
+    return os.isatty(1) and os.isatty(2) and os.fstat(1).st_rdev == os.fstat(2).st_rdev

@@ -4,9 +4,6 @@ from collections.abc import Sequence
 
 from ddplaunch.record import Record
 
-# Of a line without an end this much is held back; then it goes out in pieces.
-LONGEST_HELD = 1 << 20
-
 
 class LastLines(Record):
     """The end of what a worker wrote."""
@@ -27,9 +24,40 @@ def cut_lines(pending: bytes, chunk: bytes) -> tuple[bytes, bytes]:
     return pending + chunk[:end], chunk[end:]
 
 
+def settle_bars(text: bytes) -> bytes:
+    """Every line's last state: a progress bar returns to the line's beginning and writes over it.
+
+    A carriage return that ends a line or a state is left: text of DOS, print(..., end="\\r").
+    """
+    import re
+
+    return re.sub(rb"[^\n]*\r(?=[^\r\n])", b"", text)
+
+
 def prefix_lines(block: bytes, prefix: bytes) -> bytes:
     """Put `prefix` before every line of a block that ends with a newline."""
+    if not prefix:
+        return block
     return prefix + block[:-1].replace(b"\n", b"\n" + prefix) + b"\n"
+
+
+def fit_to_width(line: bytes, columns: int) -> bytes:
+    """As much of a line as a terminal shows without a second row; escape codes take no room."""
+    import re
+
+    if len(line) < columns:
+        return line
+    shown, room = [], columns - 1
+    for part in re.split(r"(\x1b\[[0-9;]*[A-Za-z])", line.decode("utf-8", "replace")):
+        is_code = part.startswith("\x1b[")
+        shown.append(part if is_code else part[:room])
+        room -= 0 if is_code else min(room, len(part))
+    return "".join(shown).encode()
+
+
+def cut_at_most(block: bytes, room: int) -> int:
+    """How much of a block of lines fits: whole lines only, and 0 when not even the first one does."""
+    return len(block) if len(block) <= room else block.rfind(b"\n", 0, max(room, 0)) + 1
 
 
 class Tail:
@@ -51,4 +79,5 @@ class Tail:
         kept = bytes(self._kept[-self._limit :])
         if self._seen > self._limit and b"\n" in kept[:-1]:
             kept = kept[kept.index(b"\n") + 1 :]
-        return kept.decode("utf-8", "backslashreplace").splitlines()
+        text = kept.decode("utf-8", "backslashreplace").removesuffix("\n")
+        return [line.removesuffix("\r") for line in text.split("\n")] if text else []

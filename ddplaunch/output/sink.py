@@ -1,12 +1,20 @@
 """The launcher's own stdout and stderr, written to without ever waiting for a reader."""
 
+import fcntl
 import os
 import stat
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+
+from ddplaunch.output.lines import fit_to_width
 
 HIGH_WATER = 1 << 18  # stop reading from workers when this much waits to be written
 LOW_WATER = 1 << 16
+PIPE_BYTES = 1 << 20
+
+
+_ERASE = b"\r\x1b[K"
 
 
 class Sink:
@@ -18,8 +26,39 @@ class Sink:
         self.backlog = 0
         self.gone = False  # nobody reads it any more
         self.error = ""  # why bytes were dropped, if any were
+        self._is_terminal = os.isatty(fd)
+        self._bar = b""  # what stands, without a newline, at the bottom of a terminal
 
     def write(self, data: bytes) -> None:
+        """Lines appear above a progress bar, which is drawn again below them."""
+        if self._bar and data:
+            data = _ERASE + data + (self._bar if data.endswith(b"\n") else b"")
+        self._put(data)
+
+    @property
+    def width(self) -> int | None:
+        """Columns of a terminal; None for anything else."""
+        if not self._is_terminal:
+            return None
+        try:
+            return os.get_terminal_size(self.fd).columns or None
+        except OSError:
+            return None
+
+    @property
+    def has_bar(self) -> bool:
+        return bool(self._bar)
+
+    def show_bar(self, bar: bytes) -> None:
+        """Draw a progress bar in place, or take it away; only a terminal shows any."""
+        if not self._is_terminal or self.backlog:  # a terminal that is stopped (Ctrl-S) misses some states
+            return
+        bar = fit_to_width(bar, self.width or 80) if bar else bar
+        if bar != self._bar:
+            self._put(_ERASE + bar)
+            self._bar = bar
+
+    def _put(self, data: bytes) -> None:
         if self.gone or not data:
             return
         if not self._waiting:
@@ -72,6 +111,8 @@ def _open_without_blocking(fd: int) -> tuple[int, Callable[[int, bytes], int]]:
         return fd, _send_at_once
     if stat.S_ISREG(mode):
         return fd, _write_whole
+    if stat.S_ISFIFO(mode):
+        _widen_pipe(fd)
     flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     for path in (f"/proc/self/fd/{fd}", f"/dev/fd/{fd}"):
         try:
@@ -79,6 +120,12 @@ def _open_without_blocking(fd: int) -> tuple[int, Callable[[int, bytes], int]]:
         except OSError:  # another user's terminal, no /proc
             continue
     return fd, _write_whole
+
+
+def _widen_pipe(fd: int) -> None:
+    """A full pipe costs two switches between us and its reader: make that one per megabyte, if we may."""
+    with suppress(OSError, AttributeError):
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
 def _write_whole(fd: int, data: bytes) -> int:

@@ -1,61 +1,85 @@
 """One pipe of one worker: bytes come in, whole prefixed lines go out, the last ones are remembered."""
 
-from ddplaunch.output.lines import LONGEST_HELD, Tail, cut_lines, prefix_lines
+from collections.abc import Callable
+
+from ddplaunch.output.lines import Tail, cut_lines, prefix_lines, settle_bars
+from ddplaunch.output.logs import LogFile
 from ddplaunch.output.sink import Sink
 
 TAIL_BYTES = 1 << 15
-
-_COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
+# Of a line without an end this much is held back; then it goes out in pieces.
+LONGEST_HELD = 1 << 20
 
 
 class Stream:
-    """Feed it what the worker wrote; `sink` None hides the worker."""
+    """Feed it what the worker wrote; without a sink the worker is hidden, without a log it is not kept."""
 
-    def __init__(self, rank: int, fd: int, sink: Sink | None, prefix: bytes) -> None:
-        self.rank = rank
-        self.fd = fd
-        self.sink = sink
-        self.tail = Tail(TAIL_BYTES)
+    def __init__(
+        self, rank: int, fd: int, sink: Sink | None, log: LogFile | None, prefix: Callable[[], bytes]
+    ) -> None:
+        self.rank, self.fd = rank, fd
+        self.sink, self.log = sink, log
+        self.is_mid_line = False  # the beginning of the pending line is already out
+        self._tail = Tail(TAIL_BYTES)
         self._prefix = prefix
         self._pending = b""
-        self._mid_line = False  # the beginning of the pending line is already out
+        self._is_bar = False  # the pending line is being written over
 
     def feed(self, chunk: bytes) -> None:
-        self.tail.add(chunk)
-        if self.sink is None:
-            return
-        block, self._pending = cut_lines(self._pending, chunk)
+        block, pending = cut_lines(self._pending, chunk)
         if block:
-            self._emit(block)
-        if len(self._pending) > LONGEST_HELD:
-            self._emit_beginning()
+            self._emit(settle_bars(block) if self._is_bar or b"\r" in block else block)
+            self._is_bar = False
+        if b"\r" in pending:
+            self._is_bar = True
+            pending = settle_bars(pending)
+        self._pending = pending
+        if len(pending) > LONGEST_HELD:
+            self._emit_piece()
 
     def finish(self) -> None:
         """The worker is over: a last line without newline gets one."""
-        if self.sink is not None and (self._pending or self._mid_line):
+        if self._pending or self.is_mid_line:
             self._emit(self._pending + b"\n")
         self._pending = b""
 
+    def break_line(self) -> None:
+        """Others have waited long enough for the end of this line: it goes on in a line of its own."""
+        if self.is_mid_line:
+            self._write(b"\n", b"")
+            self.is_mid_line = False
+
+    def last_lines(self) -> list[str]:
+        return self._tail.lines()
+
+    @property
+    def bar(self) -> bytes:
+        """The present state of a progress bar, as a terminal shows it; empty when there is none."""
+        state = self._pending.rstrip(b"\r")
+        return self._prefix() + state if self._is_bar and state else b""
+
     def _emit(self, block: bytes) -> None:
-        assert self.sink is not None
-        if self._mid_line:
+        """Lines up to their newlines; the first may be the end of one that is out in part."""
+        if self.is_mid_line:
             end = block.index(b"\n") + 1
-            self.sink.write(block[:end])
-            self._mid_line = False
+            self._write(block[:end], b"")
+            self.is_mid_line = False
             block = block[end:]
         if block:
-            self.sink.write(prefix_lines(block, self._prefix))
+            self._write(block, self._prefix())
 
-    def _emit_beginning(self) -> None:
-        assert self.sink is not None
-        self.sink.write(self._pending if self._mid_line else self._prefix + self._pending)
-        self._mid_line = True
-        self._pending = b""
+    def _emit_piece(self) -> None:
+        piece, self._pending = self._pending, b""
+        self._tail.add(piece)
+        if self.log is not None:
+            self.log.write(piece)
+        if self.sink is not None:
+            self.sink.write(piece if self.is_mid_line else self._prefix() + piece)
+        self.is_mid_line = True
 
-
-def make_prefix(rank: int, world_size: int, colour: bool) -> bytes:
-    """`[ 3] `, as wide as the largest rank."""
-    label = f"[{rank:>{len(str(world_size - 1))}}]"
-    if colour:
-        return f"\x1b[{_COLOURS[rank % len(_COLOURS)]}m{label}\x1b[0m ".encode()
-    return f"{label} ".encode()
+    def _write(self, block: bytes, prefix: bytes) -> None:
+        self._tail.add(block)
+        if self.log is not None:
+            self.log.write(block)
+        if self.sink is not None:
+            self.sink.write(prefix_lines(block, prefix))

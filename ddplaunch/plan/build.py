@@ -27,6 +27,7 @@ def plan_launch(
         master_addr=config.master_addr if many or config.master_addr else LOOPBACK,
         master_port=config.master_port,
         control_port=config.master_port + 1 if many else None,
+        log_directory=None if config.log_dir is None else f"{config.log_dir.rstrip('/') or '/'}/{run_id}",
         visible=visible,
         workers=(),
         sources={**config.sources, "nproc_per_node": nproc_source},
@@ -136,7 +137,9 @@ def _plan_output(config: LaunchConfig, rank: int, nproc: int) -> str:
     if config.console is not None and rank not in config.console:
         return "hidden"
     mode = config.output or ("prefix" if nproc > 1 else "raw")
-    return "prefix" if mode == "prefix" else "inherit"
+    if mode == "prefix":
+        return "prefix"
+    return "inherit" if config.log_dir is None else "plain"
 
 
 def _plan_notices(

@@ -28,7 +28,7 @@ class WorkerSpec(Record):
     env: Mapping[str, str]  # what the launcher adds or changes
     devices: tuple[str, ...]
     cpus: tuple[int, ...] | None
-    output: str  # "inherit", "prefix" or "hidden"
+    output: str  # "inherit", "prefix", "plain" (through us, for the logs) or "hidden"
     interactive: bool  # keeps the launcher's stdin
 
 
@@ -43,6 +43,7 @@ class LaunchPlan(Record):
     master_addr: str | None
     master_port: int  # 0: picked when the run starts
     control_port: int | None
+    log_directory: str | None  # of this run
     visible: Visible
     workers: tuple[WorkerSpec, ...]  # this node's, by local rank
     sources: Mapping[str, str]

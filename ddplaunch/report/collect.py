@@ -10,6 +10,7 @@ from ddplaunch.record import Record
 from ddplaunch.report.model import AttemptRecord, Failure, RunResult, WorkerRecord
 from ddplaunch.report.outcome import judge
 from ddplaunch.report.stacks import group_standings
+from ddplaunch.report.tails import is_same_traceback
 from ddplaunch.supervise.events import Stalled, WorkerExited
 from ddplaunch.supervise.state import State
 
@@ -51,16 +52,18 @@ def collect_failure(
     state: State,
     attempt: AttemptRecord,
     rank: int,
-    last_lines: LastLines,
+    last_lines: Mapping[int, LastLines],
     error_file: Mapping[str, Any] | None,
     oom_kills: int,
 ) -> Failure:
     """A worker that said nothing on stderr may have said it on stdout."""
     worker = next(worker for worker in attempt.workers if worker.rank == rank)
-    stderr, stdout = last_lines
+    stderr, stdout = last_lines[rank]
     tail, tail_from = (stderr, "stderr") if any(line.strip() for line in stderr) else (stdout, "stdout")
     note = describe_sender(worker.returncode, state.passed_on, oom_kills)
-    return Failure(worker, tuple(tail), tail_from, error_file, note)
+    failed_too = [other.rank for other in attempt.workers if other.rank != rank and other.returncode]
+    same = tuple(rank for rank in failed_too if is_same_traceback(stderr, last_lines[rank].stderr))
+    return Failure(worker, tuple(tail), tail_from, error_file, note, same)
 
 
 def describe_sender(returncode: int | None, passed_on: Collection[int], oom_kills: int) -> str:
@@ -94,5 +97,6 @@ def collect_result(
         seconds=seconds,
         attempts=attempts,
         first_failure=failure,
+        log_dir=plan.log_directory,
         standings=standings,
     )

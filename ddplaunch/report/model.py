@@ -32,6 +32,7 @@ class Failure(Record):
     tail_from: str  # "stderr" or "stdout"
     error_file: Mapping[str, Any] | None  # what @record left
     note: str = ""  # who sent the signal that ended it
+    same: tuple[int, ...] = ()  # ranks that ended with the same traceback
 
 
 class RunResult(Record):

@@ -1,5 +1,6 @@
 """Choosing the last lines of a worker that are worth showing. [pure]"""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,18 @@ def choose_lines(tail: Sequence[str]) -> tuple[str, ...]:
     head, end = chosen[:10], chosen[-(MOST_LINES - 10) :]
     left_out = len(chosen) - len(head) - len(end)
     return (*head, f"... {left_out} lines left out ...", *end)
+
+
+def is_same_traceback(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether two workers died of the same exception at the same place, whatever numbers it names."""
+    chosen = choose_lines(one)
+    if not any(_TRACEBACK in line for line in chosen):
+        return False
+    return _without_numbers(chosen) == _without_numbers(choose_lines(other))
+
+
+def _without_numbers(lines: Sequence[str]) -> str:
+    return re.sub(r"0x[0-9a-fA-F]+|\d+", "#", "\n".join(lines))
 
 
 def read_recorded(error_file: Mapping[str, Any] | None) -> list[str]:

@@ -9,55 +9,68 @@ from ddplaunch.report.tails import choose_lines, read_recorded
 from ddplaunch.words import describe_exit, describe_ranks, describe_seconds
 
 
-def render_report(result: RunResult) -> str:
-    """Plain text that ends with what people want to copy; empty after a success."""
+def render_report(result: RunResult, width: int | None = None) -> str:
+    """Plain text that ends with what people want to copy; our own words are folded to `width`."""
     if result.outcome == "success":
         return ""
     workers = result.attempts[-1].workers if result.attempts else ()
     if result.outcome == "worker-failed" and result.first_failure is not None:
-        return _render_failure(result.first_failure, workers)
-    if result.standings:
-        return _render_stall(result, workers)
-    return _render_end(result, workers)
+        head, body = _render_failure(result, result.first_failure, workers)
+    elif result.standings:
+        head, body = _render_stall(result, workers)
+    else:
+        head, body = _render_end(result, workers), []
+    return "\n".join([*(row for line in head for row in _fold(line, width)), *body])
 
 
-def _render_failure(failure: Failure, workers: tuple[WorkerRecord, ...]) -> str:
+def _render_failure(
+    result: RunResult, failure: Failure, workers: tuple[WorkerRecord, ...]
+) -> tuple[list[str], list[str]]:
     worker = failure.worker
     note = f", {failure.note}" if failure.note else ""
-    lines = [
+    head = [
         f"ddplaunch: first failure: rank {worker.rank}, "
         f"{describe_exit(worker.returncode)}{note}, after {describe_seconds(worker.seconds)}",
         f"  where:  node {worker.node_rank}, host {worker.host}, pid {worker.pid}, "
         f"local rank {worker.local_rank}",
         *_render_others(worker, workers),
     ]
+    if result.log_dir is not None:
+        head.append(
+            f"  logs:   {result.log_dir}/attempt_{result.attempts[-1].attempt}/rank_{worker.rank}.log"
+        )
     chosen, origin = choose_lines(failure.tail), f"its last lines on {failure.tail_from}"
+    if failure.same:
+        origin += f" (x{len(failure.same) + 1}: the same on {describe_ranks(failure.same)})"
     if not chosen:  # its output did not pass through us
         chosen, origin = choose_lines(read_recorded(failure.error_file)), "what @record wrote"
     hint = find_hint(chosen, worker.returncode)
     if hint:
-        lines.append(f"  hint:   {hint}")
-    if chosen:
-        lines += [f"  {origin}:", "", *chosen]
-    return "\n".join(lines)
+        head.append(f"  hint:   {hint}")
+    return head, [f"  {origin}:", "", *chosen] if chosen else []
 
 
-def _render_stall(result: RunResult, workers: tuple[WorkerRecord, ...]) -> str:
+def _render_stall(result: RunResult, workers: tuple[WorkerRecord, ...]) -> tuple[list[str], list[str]]:
     """Where everybody stands, in a line each; then a stack per place."""
     lines = [f"ddplaunch: {result.reason.partition(';')[0]}"]
     lines += [f"  {describe_ranks(standing.ranks)}: {standing.place}" for standing in result.standings]
     odd = find_odd_ranks(result.standings)
     if odd:
         lines.append(f"  hint:   look at {describe_ranks(odd)} first: the others are all at one place")
-    lines += _render_unkillable(workers)
+    lines += _render_unkillable(workers) + _render_logs(result)
+    stacks: list[str] = []
     for standing in result.standings:
-        lines += ["", f"{describe_ranks(standing.ranks)}:", *render_frames(standing.stack)]
-    return "\n".join(lines)
+        stacks += ["", f"{describe_ranks(standing.ranks)}:", *render_frames(standing.stack)]
+    return lines, stacks
 
 
-def _render_end(result: RunResult, workers: tuple[WorkerRecord, ...]) -> str:
+def _render_end(result: RunResult, workers: tuple[WorkerRecord, ...]) -> list[str]:
     lines = [f"ddplaunch: {result.reason}, after {describe_seconds(result.seconds)}"]
-    return "\n".join(lines + _render_fates("workers", workers) + _render_unkillable(workers))
+    return lines + _render_fates("workers", workers) + _render_unkillable(workers) + _render_logs(result)
+
+
+def _render_logs(result: RunResult) -> list[str]:
+    return [] if result.log_dir is None else [f"  logs:   {result.log_dir}"]
 
 
 def _render_others(failed: WorkerRecord, workers: tuple[WorkerRecord, ...]) -> list[str]:
@@ -88,3 +101,15 @@ def _describe_fate(worker: WorkerRecord) -> str:
 def _render_unkillable(workers: tuple[WorkerRecord, ...]) -> list[str]:
     left = [f"rank {worker.rank} (pid {worker.pid})" for worker in workers if worker.returncode is None]
     return [f"  left:   {', '.join(left)} could not be killed: stuck in the kernel"] if left else []
+
+
+def _fold(line: str, width: int | None) -> list[str]:
+    """Onto as many rows as a terminal needs; what goes on is indented under what it belongs to."""
+    if width is None or len(line) <= width:
+        return [line]
+    import textwrap
+
+    indent = " " * 10
+    return textwrap.wrap(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )

@@ -48,8 +48,8 @@ def watch(supervisor: "Supervisor", tether: Tether) -> None:
         helpers = tether.find_helpers()
         if helpers:
             named = describe_processes(helpers)
-            supervisor.say(f"ddplaunch: note: still running, and left alone: {named}\n")
+            supervisor.pump.say(f"ddplaunch: note: still running, and left alone: {named}\n")
     else:
         left = tether.sweep()
         if left:
-            supervisor.say(f"ddplaunch: note: could not be killed: {describe_processes(left)}\n")
+            supervisor.pump.say(f"ddplaunch: note: could not be killed: {describe_processes(left)}\n")

@@ -4,9 +4,8 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from ddplaunch.output.console import Console
 from ddplaunch.output.pump import Pump
 from ddplaunch.output.sink import Sink
 from ddplaunch.output.streams import Stream
@@ -57,9 +56,8 @@ class Supervisor:
         workers: Iterable[Worker],
         state: State,
         signals: SignalPipe,
-        console: Console,
+        make_pump: Callable[[selectors.BaseSelector], Pump],
         tether: Tether,
-        world_size: int,
         signal_scope: str,
     ) -> None:
         self.workers = {worker.spec.rank: worker for worker in workers}
@@ -68,12 +66,12 @@ class Supervisor:
         self._signals_groups = signal_scope == "group"
         self._selector = selectors.DefaultSelector()
         self._selector.register(signals.fd, selectors.EVENT_READ, signals)
-        self.pump = Pump(self._selector, console, world_size)
+        self.pump = make_pump(self._selector)
         self._pidfds: dict[int, int] = {}  # by pid
         self._ending: set[int] = set()  # ranks whose leader is over, but not their group
         self._is_prepared = False
         for worker in self.workers.values():
-            self.pump.add(worker.spec.rank, worker.stdout, worker.stderr, worker.spec.output == "prefix")
+            self.pump.add(worker.spec, worker.stdout, worker.stderr)
             self._watch(worker.process.pid, worker)
         if tether.guardian is not None:
             self._watch(tether.guardian.pid, tether.guardian)
@@ -84,10 +82,6 @@ class Supervisor:
             for event in self._wait():
                 self._handle(event)
         return self.state
-
-    def say(self, text: str) -> None:
-        """Our own words, in order with the workers' lines on stderr."""
-        self.pump.console.err.write(text.encode("utf-8", "backslashreplace"))
 
     def flush(self, deadline: float | None) -> None:
         """Give readers of our output the time to take the rest; a signal ends the wait."""
@@ -163,7 +157,7 @@ class Supervisor:
     def _announce(self, news: Announce) -> None:
         from ddplaunch.words import describe_wait
 
-        self.say(f"ddplaunch: {describe_wait(*news)}\n")
+        self.pump.say(f"ddplaunch: {describe_wait(*news)}\n")
 
     # --- waiting -----------------------------------------------------------------------------------
 
@@ -201,11 +195,10 @@ class Supervisor:
             import_the_end()
 
     def _next_timeout(self) -> float | None:
-        timeout = _timeout(self.state.deadline)
-        if not self._ending:
-            return timeout
-        # Grandchildren do not tell when they leave.
-        return GROUP_LOOK_SECONDS if timeout is None else min(timeout, GROUP_LOOK_SECONDS)
+        times = [self.state.deadline, self.pump.deadline]
+        if self._ending:  # grandchildren do not tell when they leave
+            times.append(time.monotonic() + GROUP_LOOK_SECONDS)
+        return _timeout(min((at for at in times if at is not None), default=None))
 
     def _leaves_group_behind(self, worker: Worker) -> bool:
         """With --signal-scope group, a worker that is asked to stop is its whole group: a shell that dies

@@ -124,3 +124,24 @@ def test_too_few_open_files_are_refused(launch: Launch) -> None:
     most = launch("--nproc-per-node", "15", "--no-python", "sh", "-c", "exit 4", preexec_fn=limit)
     assert most.wait() == 4
     assert "first failure" in most.err
+
+
+def test_what_others_say_afterwards_does_not_bury_the_cause(launch: Launch, tmp_path: Any) -> None:
+    (tmp_path / "meet.py").symlink_to(worker("meet"))
+    script = tmp_path / "talkative.py"
+    script.write_text(
+        "import os, signal, sys\n"
+        "from meet import announce_all\n"
+        "def talk(*_):\n"
+        "    for n in range(200): print('stopping', n, file=sys.stderr)\n"
+        "    sys.exit(1)\n"
+        "signal.signal(signal.SIGTERM, talk)\n"
+        "announce_all()\n"
+        "if os.environ['RANK'] == '3': raise RuntimeError('the cause')\n"
+        "while True: signal.pause()\n"
+    )
+    run = launch("--nproc-per-node", "5", str(script))
+    assert run.wait() == 1
+    assert run.err.count("stopping 199") == 4
+    assert run.err.endswith("RuntimeError: the cause\n")
+    assert "first failure: rank 3" in run.err

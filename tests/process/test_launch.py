@@ -13,8 +13,8 @@ import pytest
 from tests.support.launcher import DDPLAUNCH, Run, worker
 
 Launch = Callable[..., Run]
-HEAVY = {"torch", "rich", "psutil", "zmq", "click", "asyncio", "json", "logging", "argparse"}
-LATE = {"typing", "socket", "ctypes", "dataclasses", "inspect"}
+HEAVY = {"torch", "rich", "psutil", "zmq", "click", "asyncio", "logging", "argparse"}
+LATE = {"json", "typing", "socket", "ctypes", "dataclasses", "inspect"}
 
 
 def dumps(run: Run) -> list[dict[str, Any]]:

@@ -19,12 +19,13 @@ def script(tmp_path: Path, text: str) -> str:
 
 
 def test_lines_are_whole_complete_and_in_order(launch: Launch, tmp_path: Path) -> None:
-    run = launch("--nproc-per-node", "4", script(tmp_path, "for n in range(5000): print('line', n, 'end')"))
+    run = launch("--nproc-per-node", "8", script(tmp_path, "for n in range(10000): print('line', n, 'end')"))
     assert run.wait() == 0
-    for rank in range(4):
-        mine = [line for line in run.out.splitlines() if line.startswith(f"[{rank}] ")]
-        assert mine == [f"[{rank}] line {n} end" for n in range(5000)]
-    assert len(run.out.splitlines()) == 20000
+    lines = run.out.splitlines()
+    for rank in range(8):
+        mine = [line for line in lines if line.startswith(f"[{rank}] ")]
+        assert mine == [f"[{rank}] line {n} end" for n in range(10000)]
+    assert len(lines) == 80000
 
 
 def test_streams_stay_apart(launch: Launch, tmp_path: Path) -> None:
@@ -154,3 +155,55 @@ def test_a_slow_reader_slows_the_workers_not_the_supervision(launch: Launch, tmp
     assert run.wait() == 5
     os.close(read)
     assert "first failure: rank 1, exit code 5" in run.err
+
+
+def test_a_template_before_every_line(launch: Launch, tmp_path: Path) -> None:
+    text = "import sys; print('to out'); print('to err', file=sys.stderr)"
+    template = "{time} {node}.{local_rank}/{rank} {stream}> "
+    run = launch("--prefix", template, "--nproc-per-node", "2", script(tmp_path, text))
+    assert run.wait() == 0
+    for seen, name in ((run.out, "out"), (run.err, "err")):
+        lines = sorted(line.partition(" ")[2] for line in seen.splitlines())
+        assert lines == [f"0.{rank}/{rank} std{name}> to {name}" for rank in range(2)]
+        assert all(len(line.partition(" ")[0]) == len("12:34:56") for line in seen.splitlines())
+
+
+def test_a_template_with_a_mistake(launch: Launch) -> None:
+    run = launch("--prefix", "{rnak}", worker("hello"))
+    assert run.wait() == 2
+    assert "{rnak} is none of them" in run.err
+
+
+def test_very_long_lines_of_many_ranks_stay_whole(launch: Launch, tmp_path: Path) -> None:
+    text = "import os\nfor n in range(3): print(os.environ['RANK'] * 7_000_000)\n"
+    run = launch("--nproc-per-node", "3", script(tmp_path, text))
+    assert run.wait() == 0
+    expected = [b"[%d] " % rank + b"%d" % rank * 7_000_000 for rank in range(3) for _ in range(3)]
+    assert sorted(run.out_bytes.splitlines()) == expected
+
+
+def test_a_line_that_does_not_end_does_not_hold_the_others_up(launch: Launch, tmp_path: Path) -> None:
+    """Rank 0 leaves a very long line open: rank 1 goes on, in lines of its own."""
+    text = (
+        "import os, sys, time\n"
+        "if os.environ['RANK'] == '0':\n"
+        "    print('0' * 3_000_000, end='', flush=True)\n"
+        "    time.sleep(600)\n"
+        "time.sleep(0.5)\n"
+        "for n in range(5): print('line', n)\n"
+        "sys.exit(3)\n"
+    )
+    run = launch("--nproc-per-node", "2", script(tmp_path, text))
+    assert run.wait() == 3
+    assert [line for line in run.out.splitlines() if "line" in line] == [f"[1] line {n}" for n in range(5)]
+    assert run.out.count("0") >= 3_000_000
+
+
+def test_identical_tracebacks_are_folded(launch: Launch, tmp_path: Path) -> None:
+    text = "import os\nfrom meet import announce_all\nannounce_all()\nraise KeyError(os.environ['RANK'])\n"
+    (tmp_path / "meet.py").symlink_to(worker("meet"))
+    run = launch("--nproc-per-node", "4", script(tmp_path, text))
+    assert run.wait() == 1
+    block = run.err[run.err.index("ddplaunch: first failure") :]
+    assert block.count("Traceback") == 1
+    assert "its last lines on stderr (x" in block
