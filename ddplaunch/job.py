@@ -76,6 +76,7 @@ class Job:
             cause = self._pause(supervisor, result, pause)
             if cause is None:
                 supervisor.close()
+                self._tether.lifeline.untie()
                 return None
             supervisor.state = supervisor.state._replace(cause=cause)
             result = self._conclude(supervisor, place)
@@ -109,6 +110,7 @@ class Job:
             lambda selector: Pump(selector, console, plan, config.prefix, logs),
             self._tether,
             config.signal_scope,
+            _import_the_end,
         )
 
     def _conclude(self, supervisor: "Supervisor", place: AttemptPlace) -> "RunResult":
@@ -181,3 +183,14 @@ def save_summary(path: str, result: "RunResult") -> str:
         reason = (error.strerror or str(error)).lower()
         return f"ddplaunch: note: cannot write the summary to {path}: {reason}\n"
     return ""
+
+
+def _import_the_end() -> None:
+    """Load what the end of a run needs while it is young, and all workers are up.
+
+    An upgrade may replace our files in its course, and descriptors may have run out.
+    """
+    import ddplaunch.report.collect
+    import ddplaunch.report.summary
+    import ddplaunch.report.text
+    import ddplaunch.supervise.sweep  # noqa: F401

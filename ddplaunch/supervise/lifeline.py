@@ -38,11 +38,14 @@ class Lifeline:
         fcntl.fcntl(strand, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(strand, fcntl.F_SETFL, fcntl.fcntl(strand, fcntl.F_GETFL) | os.O_ASYNC)
 
-    def cut(self) -> None:
-        """From here on the launcher may go alone: helpers that outlive a success are left in peace."""
+    def untie(self) -> None:
+        """The workers so far are over; helpers that outlive a success are left in peace."""
         for strand in self._strands:
             fcntl.fcntl(strand, fcntl.F_SETOWN, 0)  # the worker's read end is the same open file
             os.close(strand)
         self._strands.clear()
+
+    def close(self) -> None:
+        self.untie()
         os.close(self._read)
         os.close(self._write)

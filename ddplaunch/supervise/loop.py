@@ -59,6 +59,7 @@ class Supervisor:
         make_pump: Callable[[selectors.BaseSelector], Pump],
         tether: Tether,
         signal_scope: str,
+        when_all_spoke: Callable[[], None],
     ) -> None:
         self.workers = {worker.spec.rank: worker for worker in workers}
         self.state = state
@@ -69,7 +70,8 @@ class Supervisor:
         self.pump = make_pump(self._selector)
         self._pidfds: dict[int, int] = {}  # by pid
         self._ending: set[int] = set()  # ranks whose leader is over, but not their group
-        self._is_prepared = False
+        self._all_spoke = False
+        self._when_all_spoke = when_all_spoke
         for worker in self.workers.values():
             self.pump.add(worker.spec, worker.stdout, worker.stderr)
             self._watch(worker.process.pid, worker)
@@ -190,9 +192,9 @@ class Supervisor:
         if deadline is not None and now >= deadline:
             yield DeadlinePassed(now)
         self.pump.balance()
-        if not self._is_prepared and not self.pump.silent:
-            self._is_prepared = True
-            import_the_end()
+        if not self._all_spoke and not self.pump.silent:
+            self._all_spoke = True
+            self._when_all_spoke()
 
     def _next_timeout(self) -> float | None:
         times = [self.state.deadline, self.pump.deadline]
@@ -263,17 +265,6 @@ class Supervisor:
             self._tether.replace_guardian()
         if self._tether.guardian is not None:
             self._watch(self._tether.guardian.pid, self._tether.guardian)
-
-
-def import_the_end() -> None:
-    """Load what the end of a run needs while it is young, and all workers are up.
-
-    An upgrade may replace our files in its course, and descriptors may have run out.
-    """
-    import ddplaunch.report.collect
-    import ddplaunch.report.summary
-    import ddplaunch.report.text
-    import ddplaunch.supervise.sweep  # noqa: F401
 
 
 def _timeout(deadline: float | None) -> float | None:

@@ -54,7 +54,7 @@ class Tether:
         )
 
     def release(self) -> None:
-        self.lifeline.cut()
+        self.lifeline.close()
         if self.guardian is not None:
             self.guardian.dismiss()
             self.guardian = None

@@ -29,6 +29,18 @@ def test_attempts_until_one_succeeds(summary_of: SummaryOf) -> None:
     assert "ddplaunch: restart 2 of 3: all workers start again" in run.err
 
 
+def test_a_hundred_restarts_do_not_run_out_of_descriptors(launch: Launch) -> None:
+    def limit() -> None:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+    options = ["--max-restarts", "100", "--nproc-per-node", "4", "--no-python"]
+    run = launch(*options, "sh", "-c", "test $DDPLAUNCH_ATTEMPT = 100", preexec_fn=limit)
+    assert run.wait() == 0, run.err[-2000:]
+    assert run.err.count("all workers start again") == 100
+
+
 def test_when_no_attempt_is_left(summary_of: SummaryOf) -> None:
     run, summary = summary_of("--max-restarts", "2", "--nproc-per-node", "2", worker("flaky"), "99")
     assert run.process.returncode == 5
