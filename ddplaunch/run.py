@@ -26,7 +26,7 @@ def run(
     """From what the user typed to the exit code."""
     started_at = time.time()
     config = resolve(options, script, script_args, environ)
-    machine = probe_machine(environ)
+    machine = probe_machine(environ, wants_cpu_map=config.numa_binding is not None)
     plan = plan_launch(config, machine, environ, "dry-run" if config.dry_run else _new_run_id(started_at))
     say(plan.notices)
     if config.dry_run:
@@ -34,6 +34,8 @@ def run(
             raise LaunchError(*plan.problems)
         print_out(show_plan(config, machine, environ, plan))
         return 0
+    if config.check:
+        return check(config, machine, environ, plan)
     with open_gate(config, plan, environ) as gate:
         say(gate.warnings)
         directory = run_directory(machine, plan.run_id)
@@ -52,6 +54,39 @@ def show_plan(config: LaunchConfig, machine: Machine, environ: Mapping[str, str]
     from ddplaunch.output.table import draw_tables
 
     return draw_tables(*render.render_tables(config, plan, workers)) + "\n" + render.render_command(plan)
+
+
+def check(config: LaunchConfig, machine: Machine, environ: Mapping[str, str], plan: LaunchPlan) -> int:
+    """The whole preflight as a report; the exit code says whether a launch would start."""
+    from ddplaunch.errors import render_problem
+    from ddplaunch.preflight.gate import judge
+    from ddplaunch.preflight.inspect import inspect_machine
+    from ddplaunch.preflight.probes import probe_facts
+    from ddplaunch.report.inspection import render_inspection, render_inspection_json
+
+    facts = probe_facts(config, environ, wants_shared_memory=True)
+    verdict, held = judge(config, plan, environ, facts)
+    port = "not on this node" if plan.node_rank else "taken" if held is None else f"{held.port} is free"
+    if held is not None:
+        held.close()
+    found = inspect_machine(plan, machine, environ, facts.limits, port)
+    problems, warnings = verdict.problems, verdict.warnings
+    code = problems[0].exit_code if problems else 0
+    if config.format == "json":
+        print_out(render_inspection_json(found, problems, warnings, code))
+        return code
+    from ddplaunch.output.table import draw_tables
+
+    print_out(draw_tables(*render_inspection(found)))
+    say(warnings)
+    verdicts = [render_problem(problem) for problem in problems]
+    print_out("\n".join(verdicts) if verdicts else f"ok: a launch would start {_describe_start(plan)}")
+    return code
+
+
+def _describe_start(plan: LaunchPlan) -> str:
+    count = len(plan.workers)
+    return f"{count} {'worker' if count == 1 else 'workers'} here, of {plan.world_size} in all"
 
 
 def print_out(text: str) -> None:

@@ -71,9 +71,9 @@ def one_of(*names: str) -> Callable[[str], str]:
 
 
 def nproc(value: str) -> tuple[int, ...] | str:
-    """`4` is (4,), `2,3,3` is one number per node, `auto`, `gpu` and `cpu` stay words."""
-    expected = f"expected 1 to {MOST_WORKERS}, one number per node such as 2,3,3, or auto, gpu or cpu"
-    if value in ("auto", "gpu", "cpu"):
+    """`4` is (4,), `2,3,3` is one number per node, `auto`, `gpu`, `xpu` and `cpu` stay words."""
+    expected = f"expected 1 to {MOST_WORKERS}, one number per node such as 2,3,3, or auto, gpu, xpu or cpu"
+    if value in ("auto", "gpu", "xpu", "cpu"):
         return value
     numbers = tuple(_digits(part, expected) for part in value.split(","))
     if min(numbers) < 1 or max(numbers) > MOST_WORKERS:
@@ -93,6 +93,22 @@ def ranks(value: str) -> frozenset[int]:
             raise ValueError(expected)
         found.update(range(low, high + 1))
     return frozenset(found)
+
+
+def positions(value: str) -> tuple[int, ...]:
+    """`2,0,5-7` is (2, 0, 5, 6, 7): the order counts."""
+    expected = "expected numbers of cards, each once, such as 0,3 or 4-7"
+    found: list[int] = []
+    for part in value.split(","):
+        first, dash, last = part.partition("-")
+        low = _digits(first, expected)
+        high = _digits(last, expected) if dash else low
+        if low < 0 or high < low or high > MOST_WORKERS:
+            raise ValueError(expected)
+        found += range(low, high + 1)
+    if len(set(found)) != len(found):
+        raise ValueError(expected)
+    return tuple(found)
 
 
 def console(value: str) -> frozenset[int] | None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 # Set by the launcher for its workers, not read as options.
-NOT_OPTIONS = frozenset({"DDPLAUNCH_RUN_ID", "DDPLAUNCH_ATTEMPT", "DDPLAUNCH_TOKEN"})
+NOT_OPTIONS = frozenset({"DDPLAUNCH_RUN_ID", "DDPLAUNCH_ATTEMPT", "DDPLAUNCH_DEVICE_IDS", "DDPLAUNCH_TOKEN"})
 
 # What makes a worker this worker: a stale one in the launcher's environment is worth a word.
 RANK_VARIABLES = frozenset(
@@ -64,6 +64,10 @@ class LaunchConfig(Record):
     wrap: tuple[str, ...]
     wrap_ranks: frozenset[int] | None
     interactive_rank: int | None
+    gpus: tuple[int, ...] | None
+    gpus_per_proc: int
+    isolate_gpus: bool
+    numa_binding: str | None
     omp_threads: int | None
     output: str | None
     console: frozenset[int] | None
@@ -80,6 +84,7 @@ class LaunchConfig(Record):
     signal_scope: str
     dry_run: bool
     format: str
+    check: bool
     debug: bool
 
 
@@ -103,7 +108,7 @@ def resolve(
             problems.append(
                 Problem(f"{_quote(source, raw)} is not valid", str(error), "see ddplaunch --help")
             )
-    if not script:
+    if not script and not values["check"]:
         example = "ddplaunch --nproc-per-node 2 train.py"
         problems.append(Problem("no training script given", hint=f"name it after the options: {example}"))
     _apply_standalone(values, sources, problems)
@@ -206,8 +211,12 @@ def _contradicting_options(values: "Mapping[str, Any]", sources: Mapping[str, st
         problems.append(Problem("--wrap-ranks without --wrap", hint="say what to wrap them in: --wrap CMD"))
     if values["log_max_bytes"] is not None and values["log_dir"] is None:
         problems.append(Problem("--log-max-bytes without --log-dir", hint="say where: --log-dir DIR"))
-    if sources["format"] == "--format" and not values["dry_run"]:
+    if sources["format"] == "--format" and not (values["dry_run"] or values["check"]):
         problems.append(Problem("--format without --dry-run", hint="--dry-run prints, and starts nothing"))
+    if values["check"] and values["dry_run"]:
+        problems.append(Problem("--check and --dry-run contradict each other", hint="one report at a time"))
+    if values["check"] and values["format"] == "shell":
+        problems.append(Problem("--check has no --format shell", hint="--format json is for programs"))
     taken = sorted(name for name, _ in values["env"] if name in RESERVED)
     if taken:
         problems.append(

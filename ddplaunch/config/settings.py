@@ -60,7 +60,7 @@ SETTINGS: tuple[Setting, ...] = (
         _TOPOLOGY,
         parse.nproc,
         "auto",
-        "Workers per node: a number, one per node (2,3,3), or auto, gpu, cpu. "
+        "Workers per node: a number, one per node (2,3,3), or auto, gpu, xpu, cpu. "
         "auto is one per visible accelerator, else 1.",
         "N",
         torchrun=True,
@@ -132,6 +132,32 @@ SETTINGS: tuple[Setting, ...] = (
         None,
         "This rank keeps the terminal: pdb's prompt works in it. A single worker always does.",
         "R",
+    ),
+    Setting(
+        "gpus",
+        _DEVICES,
+        parse.positions,
+        None,
+        "Use these cards only, numbered as torch numbers the visible ones; one worker each.",
+        "LIST",
+    ),
+    Setting("gpus_per_proc", _DEVICES, parse.whole_number(1, 1024), 1, "Cards per worker (1).", "N"),
+    Setting(
+        "isolate_gpus",
+        _DEVICES,
+        parse.flag,
+        False,
+        "Each worker sees its own cards only, numbered from 0. Otherwise all see all.",
+    ),
+    Setting(
+        "numa_binding",
+        _DEVICES,
+        parse.one_of("node", "socket", "exclusive", "core-complex"),
+        None,
+        "Run each worker on the CPUs near its card: its NUMA node, its socket, cores of the node that "
+        "nobody else has, or one core complex.",
+        "MODE",
+        torchrun=True,
     ),
     Setting(
         "omp_threads",
@@ -246,8 +272,15 @@ SETTINGS: tuple[Setting, ...] = (
         _INSPECT,
         parse.one_of("table", "json", "shell"),
         "table",
-        "How --dry-run prints.",
+        "How --dry-run prints; --check knows table and json.",
         "table|json|shell",
+    ),
+    Setting(
+        "check",
+        _INSPECT,
+        parse.flag,
+        False,
+        "Look at everything a launch would, and report it; start nothing. SCRIPT may be left out.",
     ),
     Setting("debug", _INSPECT, parse.flag, False, "Show tracebacks of ddplaunch itself."),
 )

@@ -19,7 +19,13 @@ def draw_tables(*tables: Table) -> str:
     width = os.get_terminal_size(1).columns if os.isatty(1) else WIDE
     console = Console(file=drawing, highlight=False, width=width)
     for table in tables:
-        drawn = RichTable(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        drawn = RichTable(
+            title=table.title,
+            title_justify="left",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            show_header=any(table.headers),
+        )
         for header in table.headers:
             drawn.add_column(header, overflow="fold")
         for row in table.rows:

@@ -3,9 +3,15 @@
 from collections.abc import Mapping
 
 from ddplaunch.config.resolve import LaunchConfig, find_unknown_variables
-from ddplaunch.errors import Problem
-from ddplaunch.plan.devices import Visible, detect_visible
-from ddplaunch.plan.environment import attempt_env, find_stale, plan_common_env, plan_rank_env
+from ddplaunch.errors import EXIT_PREFLIGHT, Problem
+from ddplaunch.plan.devices import Visible, choose, detect_visible
+from ddplaunch.plan.environment import (
+    attempt_env,
+    find_stale,
+    plan_common_env,
+    plan_device_env,
+    plan_rank_env,
+)
 from ddplaunch.plan.model import LaunchPlan, Machine, WorkerSpec
 
 LOOPBACK = "127.0.0.1"
@@ -15,7 +21,9 @@ def plan_launch(
     config: LaunchConfig, machine: Machine, environ: Mapping[str, str], run_id: str
 ) -> LaunchPlan:
     """The whole run as seen from this node; the same inputs give the same plan."""
-    visible = detect_visible({**environ, **dict(config.env)}, machine.cards)
+    visible = detect_visible({**environ, **dict(config.env)}, machine.vendor)
+    if config.gpus is not None:
+        visible = choose(visible, config.gpus, f"{config.sources['gpus']} {','.join(map(str, config.gpus))}")
     nprocs, nproc_source, problems = _plan_nprocs(config, machine, visible)
     many = config.nnodes > 1
     plan = LaunchPlan(
@@ -31,11 +39,16 @@ def plan_launch(
         visible=visible,
         workers=(),
         sources={**config.sources, "nproc_per_node": nproc_source},
-        problems=(*problems, *_check_interactive_rank(config, sum(nprocs))),
+        problems=(
+            *problems,
+            *_check_interactive_rank(config, sum(nprocs)),
+            *_check_cores(config, machine, visible, nprocs[config.node_rank]),
+        ),
         notices=(),
     )
     first = sum(nprocs[: config.node_rank])
-    plan = plan._replace(workers=plan_node(config, machine, environ, plan, config.node_rank, first))
+    workers = plan_node(config, machine, environ, plan, config.node_rank, first)
+    plan = plan._replace(workers=workers)
     return plan._replace(notices=_plan_notices(config, machine, environ, plan))
 
 
@@ -51,6 +64,8 @@ def plan_node(
     nproc, world_size = plan.nprocs[node_rank], plan.world_size
     common = plan_common_env(config, machine, environ, nproc)
     directory = run_directory(machine, plan.run_id)
+    cores = _plan_cores(config, machine, plan.visible, nproc)
+    per = config.gpus_per_proc
     return tuple(
         WorkerSpec(
             rank=rank,
@@ -59,11 +74,12 @@ def plan_node(
             argv=plan_argv(config, machine, rank, local, world_size, node_rank),
             env={
                 **common,
+                **plan_device_env(config, plan.visible, local),
                 **plan_rank_env(config, plan, node_rank, rank, local, world_size),
                 **attempt_env(rank, 0, plan.master_port, directory),
             },
-            devices=plan.visible.devices[local : local + 1],
-            cpus=None,
+            devices=plan.visible.devices[local * per : (local + 1) * per],
+            cpus=None if cores is None else cores[local],
             output=_plan_output(config, rank, nproc),
             interactive=nproc == 1 or rank == config.interactive_rank,
         )
@@ -112,12 +128,50 @@ def _plan_nprocs(
         return (asked * config.nnodes if len(asked) == 1 else asked), source, ()
     if asked == "cpu":
         return (machine.cpus,) * config.nnodes, _count(machine.cpus, "usable CPU"), ()
-    cards = len(visible.devices)
+    cards, per = len(visible.devices), config.gpus_per_proc
     problems: tuple[Problem, ...] = ()
-    if asked == "gpu" and not cards:
+    if asked in ("gpu", "xpu") and not cards:
         hint = "--nproc-per-node cpu, or a number, starts workers without one"
-        problems = (Problem(f"{source} gpu: no GPU is visible", f"{visible.source} shows none", hint),)
-    return (cards or 1,) * config.nnodes, _count(cards, "visible GPU"), problems
+        what = f"{source} {asked}: no {asked.upper()} is visible"
+        problems = (Problem(what, f"{visible.source} shows none", hint),)
+    nproc = max(1, cards // per)
+    shared = "" if per == 1 else f", {per} per worker"
+    return (nproc,) * config.nnodes, _count(cards, f"visible {machine.vendor.noun}") + shared, problems
+
+
+def _plan_cores(
+    config: LaunchConfig, machine: Machine, visible: Visible, nproc: int
+) -> tuple[tuple[int, ...], ...] | None:
+    """The CPUs of each worker of a node, or None: they are not bound, or cannot be."""
+    if config.numa_binding is None or not machine.cpu_map:
+        return None
+    from ddplaunch.plan.cores import CannotBindError, bind_workers
+
+    try:
+        return bind_workers(config.numa_binding, machine.cpu_map, _find_homes(config, visible, nproc))
+    except CannotBindError:
+        return None
+
+
+def _check_cores(config: LaunchConfig, machine: Machine, visible: Visible, nproc: int) -> tuple[Problem, ...]:
+    if config.numa_binding is None or not machine.cpu_map:
+        return ()
+    from ddplaunch.plan.cores import CannotBindError, bind_workers
+
+    try:
+        bind_workers(config.numa_binding, machine.cpu_map, _find_homes(config, visible, nproc))
+    except CannotBindError as error:
+        what = f"{config.sources['numa_binding']} {config.numa_binding}: not enough cores"
+        hint = "fewer workers, or --numa-binding node"
+        return (Problem(what, str(error), hint, EXIT_PREFLIGHT),)
+    return ()
+
+
+def _find_homes(config: LaunchConfig, visible: Visible, nproc: int) -> list[int | None]:
+    """The NUMA node of each worker's first card, where it is known."""
+    cards = visible.cards[:: config.gpus_per_proc][:nproc]
+    homes = [None if card is None else card.numa_node for card in cards]
+    return homes + [None] * (nproc - len(homes))
 
 
 def _check_interactive_rank(config: LaunchConfig, world_size: int) -> tuple[Problem, ...]:
@@ -158,6 +212,8 @@ def _plan_notices(
         if absent:
             said = f"{config.sources[name]} names {', '.join(map(str, absent[:8]))}"
             notices.append(f"{said}; {_describe_ranks_of(plan.world_size)}")
+    if config.numa_binding is not None and not machine.cpu_map:
+        notices.append("--numa-binding is ignored: this system does not tell how its CPUs hang together")
     if machine.other_environment and not config.python and not config.no_python:
         active = machine.other_environment
         notices.append(f"workers run on {machine.python}, but the active environment is {active}")

@@ -1,11 +1,36 @@
-"""Which accelerators are visible, read as torch reads it. [pure]"""
+"""Which accelerators are visible, read as torch reads it, and which of them a worker gets. [pure]"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ddplaunch.errors import EXIT_PREFLIGHT, Problem
 from ddplaunch.record import Record
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
+
+
+class Card(Record):
+    """An accelerator of this machine, as its driver describes it."""
+
+    number: int
+    uuid: str = ""
+    name: str = ""
+    memory_bytes: int = 0
+    used_bytes: int = 0
+    users: tuple[tuple[int, int], ...] = ()  # (pid, bytes) of the processes on it
+    pci: str = ""
+    numa_node: int | None = None
+    parts: tuple[str, ...] = ()  # UUIDs of its MIG instances
+
+
+class Vendor(Record):
+    """A kind of accelerator: its cards, and the one variable that narrows what workers see of them.
+
+    Narrowing two variables of one vendor at once would number the second within the first.
+    """
+
+    noun: str
+    variable: str
+    cards: tuple[Card, ...]
 
 
 class Visible(Record):
@@ -14,17 +39,18 @@ class Visible(Record):
     devices: tuple[str, ...]
     source: str
     problems: tuple[Problem, ...] = ()
+    variable: str = VARIABLE
+    cards: tuple[Card | None, ...] = ()  # of each device, where it is known
 
 
-def detect_visible(environ: Mapping[str, str], card_count: int) -> Visible:
-    """The cards workers will see; `card_count` is what the machine has, 0 when that is unknown.
-
-    An unset variable shows every card; an empty one hides them all.
-    """
-    listed = environ.get(VARIABLE)
+def detect_visible(environ: Mapping[str, str], vendor: Vendor) -> Visible:
+    """The cards workers will see. An unset variable shows every card; an empty one hides them all."""
+    variable, cards = vendor.variable, vendor.cards
+    listed = environ.get(variable)
     if listed is None:
-        return Visible(tuple(map(str, range(card_count))), f"this machine ({VARIABLE} is not set)")
-    source = f"{VARIABLE}={listed}"
+        source = f"this machine ({variable} is not set)"
+        return Visible(tuple(str(card.number) for card in cards), source, (), variable, cards)
+    source = f"{variable}={listed}"
     tokens = _parse_list(listed)
     problems = []
     repeated = sorted({token for token in tokens if tokens.count(token) > 1})
@@ -37,17 +63,57 @@ def detect_visible(environ: Mapping[str, str], card_count: int) -> Visible:
                 EXIT_PREFLIGHT,
             )
         )
-    absent = [token for token in tokens if card_count and token.isdigit() and int(token) >= card_count]
+    found = tuple(_find_card(token, cards) for token in tokens)
+    if cards:  # else nobody knows which there are
+        wrong = [token for token in tokens if len(_match(token, cards)) != 1]
+        problems += [_describe_wrong(source, token, cards) for token in wrong]
+    return Visible(tokens, source, tuple(problems), variable, found)
+
+
+def choose(visible: Visible, positions: Sequence[int], source: str) -> Visible:
+    """Some of the visible cards, by the numbers torch gives them."""
+    absent = [position for position in positions if position >= len(visible.devices)]
     if absent:
-        cards = "card 0" if card_count == 1 else f"cards 0 to {card_count - 1}"
-        problems.append(
-            Problem(
-                f"{source}: card {', '.join(absent)} does not exist",
-                f"this machine has {cards}",
-                exit_code=EXIT_PREFLIGHT,
-            )
+        count = len(visible.devices)
+        cause = f"{visible.source} shows {count or 'no'} {'card' if count == 1 else 'cards'}"
+        cause += f", numbered 0 to {count - 1}" if count > 1 else ""
+        what = f"{source}: there is no card {', '.join(map(str, absent))}"
+        return visible._replace(problems=(*visible.problems, Problem(what, cause, exit_code=EXIT_PREFLIGHT)))
+    return visible._replace(
+        devices=tuple(visible.devices[position] for position in positions),
+        cards=tuple(visible.cards[position] for position in positions) if visible.cards else (),
+        source=source,
+    )
+
+
+def _match(token: str, cards: Sequence[Card]) -> list[Card]:
+    """The cards a token may mean: a number, a UUID, or the beginning of one."""
+    if token.isdigit():
+        return [card for card in cards if card.number == int(token)]
+    exact = [card for card in cards if token in (card.uuid, *card.parts)]
+    return exact or [
+        card for card in cards if any(uuid.startswith(token) for uuid in (card.uuid, *card.parts))
+    ]
+
+
+def _find_card(token: str, cards: Sequence[Card]) -> Card | None:
+    found = _match(token, cards)
+    return found[0] if len(found) == 1 else None
+
+
+def _describe_wrong(source: str, token: str, cards: Sequence[Card]) -> Problem:
+    if _match(token, cards):
+        return Problem(
+            f"{source}: {token} is the beginning of several UUIDs",
+            hint="write more of it",
+            exit_code=EXIT_PREFLIGHT,
         )
-    return Visible(tokens, source, tuple(problems))
+    has = "card 0" if len(cards) == 1 else f"cards 0 to {len(cards) - 1}"
+    if not token.isdigit():
+        has = ", ".join(uuid for card in cards for uuid in (card.uuid, *card.parts))
+    return Problem(
+        f"{source}: card {token} does not exist", f"this machine has {has}", exit_code=EXIT_PREFLIGHT
+    )
 
 
 def _parse_list(listed: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from ddplaunch.config.resolve import RANK_VARIABLES, LaunchConfig
+from ddplaunch.plan.devices import Visible
 from ddplaunch.plan.model import LaunchPlan, Machine, WorkerSpec
 
 
@@ -21,6 +22,23 @@ def plan_common_env(
     if config.omp_threads:
         env["OMP_NUM_THREADS"] = str(threads)
     return {**env, **dict(config.env)}
+
+
+def plan_device_env(config: LaunchConfig, visible: Visible, local_rank: int) -> dict[str, str]:
+    """What a worker sees of the cards, where that is not simply everything."""
+    per, devices = config.gpus_per_proc, visible.devices
+    env: dict[str, str] = {}
+    if not devices:
+        return env
+    first = local_rank * per
+    if config.isolate_gpus:
+        env[visible.variable] = ",".join(devices[first : first + per])
+        first = 0
+    elif config.gpus is not None:
+        env[visible.variable] = ",".join(devices)
+    if per > 1:
+        env["DDPLAUNCH_DEVICE_IDS"] = ",".join(map(str, range(first, first + per)))
+    return env
 
 
 def plan_rank_env(

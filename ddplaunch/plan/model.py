@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 
 from ddplaunch.errors import Problem
-from ddplaunch.plan.devices import Visible
-from ddplaunch.record import Record
+from ddplaunch.plan.devices import Vendor, Visible
+from ddplaunch.record import TYPE_CHECKING, Record
+
+if TYPE_CHECKING:
+    from ddplaunch.plan.cores import Cpu
 
 
 class Machine(Record):
@@ -14,7 +17,8 @@ class Machine(Record):
     python: str  # the interpreter ddplaunch runs on
     other_environment: str | None  # the active virtual environment, when it is another one
     cpus: int  # usable ones: affinity and cgroup quota
-    cards: int  # NVIDIA cards; 0 when there are none or they cannot be counted
+    vendor: Vendor  # its accelerators
+    cpu_map: "tuple[Cpu, ...]"  # only looked at for --numa-binding
     temporary_directory: str
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.config.settings import DEFAULT_MASTER_PORT
 from ddplaunch.plan.build import plan_node
+from ddplaunch.plan.cores import describe_cpus
 from ddplaunch.plan.model import LaunchPlan, Machine, WorkerSpec
 from ddplaunch.record import Record
 
@@ -96,7 +97,7 @@ def _worker_table(plan: LaunchPlan, workers: Sequence[WorkerSpec]) -> Table:
         columns["rank"].append(str(worker.rank))
         columns["local rank"].append(str(worker.local_rank))
         columns["devices"].append(",".join(worker.devices))
-        columns["cores"].append("" if worker.cpus is None else ",".join(map(str, worker.cpus)))
+        columns["cores"].append("" if worker.cpus is None else describe_cpus(worker.cpus))
     shown = {name: cells for name, cells in columns.items() if any(cells)}
     noun = "worker" if plan.world_size == 1 else "workers"
     title = f"{plan.world_size} {noun} on {plan.nnodes} {'node' if plan.nnodes == 1 else 'nodes'}"

@@ -11,6 +11,7 @@ from ddplaunch.record import Record
 FILES_PER_WORKER = 4  # two pipes, a pidfd, a lifeline
 FILES_OF_LAUNCHER = 40  # its own, and those that are open for a moment
 MEMORY_PER_WORKER = 150 << 20  # what `import torch` takes
+FULL_SHARE = 0.9  # of a card's memory
 SMALL_SHARED_MEMORY = 1 << 30
 
 
@@ -29,11 +30,12 @@ def check_launch(config: LaunchConfig, plan: LaunchPlan, environ: Mapping[str, s
         *check_program("--wrap", facts.wrapper),
         *check_summary(config, facts.unwritable),
         *plan.problems,
-        *(plan.visible.problems or check_devices(plan)),
+        *(plan.visible.problems or check_devices(plan, config.gpus_per_proc)),
         *check_master(plan),
         *too_few,
     ]
-    return Verdict(tuple(problems), tuple(check_memory(facts.limits, len(plan.workers))), open_files)
+    warnings = [*check_cards(plan), *check_memory(facts.limits, len(plan.workers))]
+    return Verdict(tuple(problems), tuple(warnings), open_files)
 
 
 def check_nesting(environ: Mapping[str, str]) -> list[Problem]:
@@ -82,20 +84,40 @@ def check_summary(config: LaunchConfig, unwritable: str) -> list[Problem]:
     return [Problem(f"cannot write {source} {config.summary_json}", unwritable)]
 
 
-def check_devices(plan: LaunchPlan) -> list[Problem]:
+def check_devices(plan: LaunchPlan, per: int = 1) -> list[Problem]:
     """Without any visible card the run is a CPU run, and any number of workers is fine."""
     workers, cards = len(plan.workers), len(plan.visible.devices)
-    if not cards or workers <= cards:
+    if not cards or workers * per <= cards:
         return []
+    each = "" if per == 1 else f" with {per} cards each"
     return [
         Problem(
-            f"{workers} workers, but only {cards} visible {'card' if cards == 1 else 'cards'}",
+            f"{workers} workers{each}, but only {cards} visible {'card' if cards == 1 else 'cards'}",
             f"--nproc-per-node is {workers} ({plan.sources['nproc_per_node']}); "
             f"{plan.visible.source} shows {', '.join(plan.visible.devices)}",
-            f"--nproc-per-node {cards}, or show more cards, or none (CUDA_VISIBLE_DEVICES=) for a CPU run",
+            f"--nproc-per-node {max(1, cards // per)}, or show more cards, "
+            f"or none ({plan.visible.variable}=) for a CPU run",
             EXIT_PREFLIGHT,
         )
     ]
+
+
+def check_cards(plan: LaunchPlan) -> list[str]:
+    """Cards that others are on, and cards that differ."""
+    cards = [card for card in plan.visible.cards if card is not None]
+    warnings = []
+    for card in cards:
+        if not card.users:
+            continue
+        users = ", ".join(f"pid {pid} holds {held >> 20} MiB" for pid, held in card.users)
+        is_full = card.memory_bytes and card.used_bytes > FULL_SHARE * card.memory_bytes
+        state = "is full" if is_full else "is in use"
+        memory = f"{card.used_bytes >> 20} of {card.memory_bytes >> 20} MiB"
+        warnings.append(f"card {card.number} {state} ({memory}): {users}")
+    names = sorted({card.name for card in cards if card.name})
+    if len(names) > 1:
+        warnings.append(f"the cards differ ({', '.join(names)}): the slowest sets the pace")
+    return warnings
 
 
 def check_master(plan: LaunchPlan) -> list[Problem]:

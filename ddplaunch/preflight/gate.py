@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.errors import EXIT_PREFLIGHT, LaunchError, Problem
 from ddplaunch.plan.model import LaunchPlan
-from ddplaunch.preflight.checks import check_launch
+from ddplaunch.preflight.checks import Verdict, check_launch
+from ddplaunch.preflight.facts import Facts
 from ddplaunch.preflight.ports import PortTakenError, Reservation, release_early, reserve_port
 from ddplaunch.preflight.probes import probe_facts, raise_open_files
 from ddplaunch.record import Record
@@ -23,17 +24,10 @@ class Gate(Record):
 def open_gate(config: LaunchConfig, plan: LaunchPlan, environ: Mapping[str, str]) -> Iterator[Gate]:
     """Hold what was checked until the run is over, or raise a LaunchError with every problem."""
     facts = probe_facts(config, environ, wants_shared_memory=bool(plan.visible.devices))
-    verdict = check_launch(config, plan, environ, facts)
-    problems = list(verdict.problems)
-    held: Reservation | None = None
-    if plan.node_rank == 0:  # only the node that hosts the port tests it
-        try:
-            held = reserve_port(plan.master_port)
-        except (PortTakenError, OSError) as error:
-            problems.append(_port_problem(plan.master_port, error))
+    verdict, held = judge(config, plan, environ, facts)
     try:
-        if problems:
-            raise LaunchError(*problems)
+        if verdict.problems:
+            raise LaunchError(*verdict.problems)
         if verdict.open_files is not None:
             raise_open_files(verdict.open_files)
         port = plan.master_port if held is None else held.port
@@ -43,6 +37,20 @@ def open_gate(config: LaunchConfig, plan: LaunchPlan, environ: Mapping[str, str]
     finally:
         if held is not None:
             held.close()
+
+
+def judge(
+    config: LaunchConfig, plan: LaunchPlan, environ: Mapping[str, str], facts: Facts
+) -> tuple[Verdict, Reservation | None]:
+    """Everything that is wrong, and the port, if it could be had and this node hosts it."""
+    verdict = check_launch(config, plan, environ, facts)
+    if plan.node_rank != 0:
+        return verdict, None
+    try:
+        return verdict, reserve_port(plan.master_port)
+    except (PortTakenError, OSError) as error:
+        problem = _port_problem(plan.master_port, error)
+        return verdict._replace(problems=(*verdict.problems, problem)), None
 
 
 def _port_problem(port: int, error: PortTakenError | OSError) -> Problem:

@@ -7,16 +7,22 @@ from collections.abc import Mapping
 
 from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.plan.model import Machine
+from ddplaunch.preflight.accelerators import probe_vendor
 from ddplaunch.preflight.facts import Facts, LimitFacts, ScriptFacts
+from ddplaunch.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ddplaunch.plan.cores import Cpu
 
 
-def probe_machine(environ: Mapping[str, str]) -> Machine:
+def probe_machine(environ: Mapping[str, str], wants_cpu_map: bool) -> Machine:
     return Machine(
         host=os.uname().nodename,
         python=sys.executable,
         other_environment=_probe_other_environment(environ),
         cpus=probe_usable_cpus(),
-        cards=probe_card_count(),
+        vendor=probe_vendor(environ),
+        cpu_map=_probe_cpu_map() if wants_cpu_map else (),
         temporary_directory=_probe_temporary_directory(environ),
     )
 
@@ -27,15 +33,6 @@ def probe_usable_cpus() -> int:
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _probe_cpu_quota()
     return max(1, min(count, quota)) if quota else count
-
-
-def probe_card_count() -> int:
-    """NVIDIA cards by their device files: no driver library is loaded, nothing is initialised."""
-    try:
-        names = os.listdir("/dev")
-    except OSError:
-        return 0
-    return sum(name.startswith("nvidia") and name[6:].isdigit() for name in names)
 
 
 def probe_facts(config: LaunchConfig, environ: Mapping[str, str], wants_shared_memory: bool) -> Facts:
@@ -51,7 +48,7 @@ def probe_facts(config: LaunchConfig, environ: Mapping[str, str], wants_shared_m
 def probe_script(config: LaunchConfig, environ: Mapping[str, str]) -> ScriptFacts:
     """What would be executed; a module is looked up by Python itself, later."""
     path = config.script
-    if config.module:
+    if config.module or not path:  # --check without a script
         return ScriptFacts(path)
     return probe_program(path, environ) if config.no_python else _probe_file(path)
 
@@ -83,6 +80,12 @@ def raise_open_files(wanted: int) -> None:
 
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _probe_cpu_map() -> "tuple[Cpu, ...]":
+    from ddplaunch.preflight.topology import probe_cpus
+
+    return probe_cpus()
 
 
 def _probe_temporary_directory(environ: Mapping[str, str]) -> str:

@@ -2,7 +2,8 @@
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from ddplaunch.errors import EXIT_PREFLIGHT, LaunchError, Problem
 from ddplaunch.plan.model import WorkerSpec
@@ -34,15 +35,16 @@ def spawn_worker(
                 opened += os.pipe()
         strand = lifeline.open_strand()
         out_read, out_write, err_read, err_write = opened or (None, None, None, None)
-        process = subprocess.Popen(
-            spec.argv,
-            env={**environ, **spec.env},
-            stdin=None if spec.interactive else subprocess.DEVNULL,
-            stdout=out_write,
-            stderr=err_write,
-            start_new_session=not shares_terminal,
-            pass_fds=() if strand is None else (strand,),
-        )
+        with _bound_to(spec.cpus):
+            process = subprocess.Popen(
+                spec.argv,
+                env={**environ, **spec.env},
+                stdin=None if spec.interactive else subprocess.DEVNULL,
+                stdout=out_write,
+                stderr=err_write,
+                start_new_session=not shares_terminal,
+                pass_fds=() if strand is None else (strand,),
+            )
     except (OSError, ValueError) as error:
         for end in opened:
             os.close(end)
@@ -53,6 +55,20 @@ def spawn_worker(
     for read in opened[::2]:
         os.set_blocking(read, False)  # our end; the worker's blocks, as a program expects of its stdout
     return Worker(spec, process, out_read, err_read, not shares_terminal, started_at)
+
+
+@contextmanager
+def _bound_to(cpus: tuple[int, ...] | None) -> Iterator[None]:
+    """A child inherits the CPUs its parent may run on: narrow our own for a moment."""
+    if cpus is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _spawn_problem(spec: WorkerSpec, error: OSError | ValueError) -> Problem:

@@ -8,7 +8,14 @@ import torch.cuda
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ddplaunch.plan.devices import VARIABLE, detect_visible
+from ddplaunch.plan.devices import VARIABLE, Card, Vendor, choose, detect_visible
+
+NONE = Vendor("GPU", VARIABLE, ())
+
+
+def cards(count: int) -> Vendor:
+    found = tuple(Card(n, uuid=f"GPU-{n}{n}", parts=(f"MIG-{n}",)) for n in range(count))
+    return Vendor("GPU", VARIABLE, found)
 
 
 @pytest.mark.parametrize(
@@ -29,23 +36,40 @@ from ddplaunch.plan.devices import VARIABLE, detect_visible
     ],
 )
 def test_forms(listed: str, devices: tuple[str, ...]) -> None:
-    assert detect_visible({VARIABLE: listed}, 0).devices == devices
+    assert detect_visible({VARIABLE: listed}, NONE).devices == devices
 
 
 def test_unset_is_every_card_and_empty_is_none() -> None:
-    assert detect_visible({}, 2).devices == ("0", "1")
-    assert detect_visible({VARIABLE: ""}, 2).devices == ()
+    assert detect_visible({}, cards(2)).devices == ("0", "1")
+    assert detect_visible({VARIABLE: ""}, cards(2)).devices == ()
 
 
 def test_a_duplicate_is_an_error() -> None:
-    (problem,) = detect_visible({VARIABLE: "0,1,0"}, 4).problems
+    (problem,) = detect_visible({VARIABLE: "0,1,0"}, cards(4)).problems
     assert problem.what == "CUDA_VISIBLE_DEVICES=0,1,0 names 0 twice"
 
 
 def test_a_card_that_does_not_exist_is_named() -> None:
-    (problem,) = detect_visible({VARIABLE: "0,9"}, 4).problems
+    (problem,) = detect_visible({VARIABLE: "0,9"}, cards(4)).problems
     assert problem.what == "CUDA_VISIBLE_DEVICES=0,9: card 9 does not exist"
-    assert detect_visible({VARIABLE: "0,9"}, 0).problems == ()
+    assert detect_visible({VARIABLE: "0,9"}, NONE).problems == ()
+
+
+def test_uuids_are_found_by_their_beginning() -> None:
+    assert detect_visible({VARIABLE: "GPU-2,GPU-00"}, cards(3)).cards[0] == cards(3).cards[2]
+    (problem,) = detect_visible({VARIABLE: "GPU-"}, cards(2)).problems
+    assert problem.what == "CUDA_VISIBLE_DEVICES=GPU-: GPU- is the beginning of several UUIDs"
+    (problem,) = detect_visible({VARIABLE: "GPU-7"}, cards(2)).problems
+    assert problem.cause == "this machine has GPU-00, MIG-0, GPU-11, MIG-1"
+    assert detect_visible({VARIABLE: "MIG-1"}, cards(2)).problems == ()
+
+
+def test_choosing_goes_by_torchs_numbers() -> None:
+    visible = detect_visible({VARIABLE: "2,0,3"}, cards(4))
+    assert choose(visible, (2, 0), "--gpus 2,0").devices == ("3", "2")
+    (problem,) = choose(visible, (1, 3), "--gpus 1,3").problems
+    assert problem.what == "--gpus 1,3: there is no card 3"
+    assert problem.cause == "CUDA_VISIBLE_DEVICES=2,0,3 shows 3 cards, numbered 0 to 2"
 
 
 @pytest.fixture
@@ -67,6 +91,6 @@ _entries = st.one_of(
 @example("0,1,1,-1,x")
 def test_torch_reads_it_the_same(listed: str) -> None:
     os.environ[VARIABLE] = listed
-    found = detect_visible({VARIABLE: listed}, 0)
+    found = detect_visible({VARIABLE: listed}, NONE)
     ours = () if found.problems else found.devices
     assert ours == tuple(map(str, torch.cuda._parse_visible_devices()))

@@ -11,13 +11,24 @@ from hypothesis import strategies as st
 
 from ddplaunch.config.resolve import resolve
 from ddplaunch.plan.build import plan_launch
+from ddplaunch.plan.devices import VARIABLE, Card, Vendor
 from ddplaunch.plan.environment import for_attempt
 from ddplaunch.plan.model import LaunchPlan, Machine, WorkerSpec
 from ddplaunch.plan.render import plan_all_nodes, render_json, render_shell, render_tables
 
 MACHINE = Machine(
-    host="n0", python="/env/bin/python", other_environment=None, cpus=8, cards=0, temporary_directory="/tmp"
+    host="n0",
+    python="/env/bin/python",
+    other_environment=None,
+    cpus=8,
+    vendor=Vendor("GPU", VARIABLE, ()),
+    cpu_map=(),
+    temporary_directory="/tmp",
 )
+
+
+def with_cards(count: int) -> Machine:
+    return MACHINE._replace(vendor=Vendor("GPU", VARIABLE, tuple(Card(index) for index in range(count))))
 
 
 def plan_for(
@@ -129,7 +140,7 @@ def test_command_lines(options: dict[str, object], argv: list[str]) -> None:
 def test_counting_workers(
     nproc: str, environ: dict[str, str], cards: int, expected: int, source: str
 ) -> None:
-    plan, _ = plan_for({"nproc_per_node": nproc}, environ, MACHINE._replace(cards=cards))
+    plan, _ = plan_for({"nproc_per_node": nproc}, environ, with_cards(cards))
     assert (len(plan.workers), plan.sources["nproc_per_node"]) == (expected, source)
 
 
@@ -174,7 +185,7 @@ def test_names_that_are_none_to_a_shell() -> None:
 
 
 def test_cards_keep_the_order_of_the_list() -> None:
-    plan, _ = plan_for({}, {"CUDA_VISIBLE_DEVICES": "3,0"}, MACHINE._replace(cards=4))
+    plan, _ = plan_for({}, {"CUDA_VISIBLE_DEVICES": "3,0"}, with_cards(4))
     assert [worker.devices for worker in plan.workers] == [("3",), ("0",)]
 
 
