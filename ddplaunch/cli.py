@@ -66,6 +66,9 @@ def _explain(error: BaseException) -> LaunchError:
 
 def _refuse(failure: LaunchError, line: CommandLine, environ: dict[str, str], started_at: float) -> int:
     """Say on the screen, and in the summary file, why nothing was started."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # these are our last words already
     text = "\n".join(render_problem(problem) for problem in failure.problems) + "\n"
     if line.options.get("debug") or environ.get("DDPLAUNCH_DEBUG", "0") not in ("", "0"):
         import traceback

@@ -1,9 +1,12 @@
 """A run from its first attempt to its last: start, watch, conclude, start again or report."""
 
+import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from ddplaunch.config.resolve import LaunchConfig
+from ddplaunch.errors import LaunchError, render_problem
 from ddplaunch.output.files import open_run_directory, remove_run_directory, write_summary
 from ddplaunch.plan.model import LaunchPlan
 from ddplaunch.record import TYPE_CHECKING
@@ -40,48 +43,81 @@ class Job:
         self._attempts: tuple[AttemptRecord, ...] = ()
         self._console: Console | None = None
         self._oom_kills: int | None = None
+        self._result: RunResult | None = None  # of the last attempt
 
     def run(self) -> int:
         """Attempt after attempt, until one succeeds or nothing more may be tried; then the exit code."""
+        self._signals = SignalPipe()  # before the first worker: none can be left behind by a signal
         has_directory = open_run_directory(self._directory)
         self._error_directory = self._directory if has_directory else None
-        self._signals = SignalPipe()  # before the first worker: none can be left behind by a signal
         self._tether = Tether(self._plan.run_id, self._directory)
         try:
             while (code := self._run_attempt()) is None:
                 pass
             return code
-        except BaseException:  # something is wrong with us: nobody is left behind all the same
+        except BaseException:  # a worker cannot be started, or we are wrong: nobody is left behind
             self._tether.sweep()
             raise
         finally:
             self._tether.release()
-            self._signals.close()
             remove_run_directory(self._directory)
+            self._signals.close()
 
     def _run_attempt(self) -> int | None:
         """The exit code, or None: there is another attempt to make."""
         place = AttemptPlace(len(self._attempts), self._master_port, self._error_directory)
         begun_at = time.monotonic()
-        workers = spawn_all(self._plan, self._environ, place, self._tether)
+        try:
+            workers = spawn_all(self._plan, self._environ, place, self._tether)
+        except LaunchError as failure:
+            if self._result is None:
+                raise
+            return self._give_up(failure, self._result)
         supervisor = self._supervise(workers, begun_at)
-        from ddplaunch.supervise.restart import RestartPolicy, plan_restart
-
-        watch(supervisor, self._tether)
-        result = self._conclude(supervisor, place)
-        cause, config = supervisor.state.cause, self._config
-        policy = RestartPolicy(config.max_restarts, config.min_uptime, config.restart_backoff)
-        pause = plan_restart(policy, cause, place.number, cause.at - begun_at if cause else 0.0)
-        if pause is not None:
-            cause = self._pause(supervisor, result, pause)
-            if cause is None:
-                supervisor.close()
-                self._tether.lifeline.untie()
-                return None
-            supervisor.state = supervisor.state._replace(cause=cause)
-            result = self._conclude(supervisor, place)
-        self._report(supervisor, result)
+        is_clear = watch(supervisor, self._tether)
+        self._result = self._conclude(supervisor, place)
+        goes_on = self._goes_on(supervisor, self._result, begun_at, is_clear)
+        if not goes_on:
+            self._report(supervisor, self._result)
         supervisor.close()
+        self._tether.lifeline.untie()
+        return None if goes_on else self._result.exit_code
+
+    def _goes_on(
+        self, supervisor: "Supervisor", result: "RunResult", begun_at: float, is_clear: bool
+    ) -> bool:
+        """Whether there is another attempt. What ends the run instead becomes its result."""
+        from ddplaunch.report.outcome import judge
+        from ddplaunch.supervise.restart import RestartPolicy, find_obstacle, plan_restart
+
+        state, config = supervisor.state, self._config
+        policy = RestartPolicy(config.max_restarts, config.min_uptime, config.restart_backoff)
+        pause = plan_restart(policy, state.cause, len(self._attempts) - 1)
+        if pause is None or state.cause is None:
+            return False
+        obstacle = find_obstacle(policy, state.cause.at - begun_at, is_clear and not state.alive)
+        if obstacle:
+            supervisor.pump.say(f"ddplaunch: note: no restart: {obstacle}\n")
+            return False
+        end = state.interrupted or self._pause(supervisor, result, pause)
+        if end is None:
+            return True
+        name, code, reason = judge(state._replace(cause=end))
+        seconds = time.time() - self._started_at
+        self._result = result._replace(outcome=name, exit_code=code, reason=reason, seconds=seconds)
+        return False
+
+    def _give_up(self, failure: LaunchError, result: "RunResult") -> int:
+        """The next attempt could not be started: the one before was the last."""
+        from ddplaunch.report.text import render_report
+
+        self._tether.sweep()
+        problems = "".join(render_problem(problem) + "\n" for problem in failure.problems)
+        result = result._replace(reason=f"{result.reason}; restart failed: {failure}")
+        if self._config.summary_json is not None:
+            problems += save_summary(self._config.summary_json, result)
+        with suppress(OSError):
+            os.write(2, f"{problems}{render_report(result)}\n".encode("utf-8", "backslashreplace"))
         return result.exit_code
 
     def _supervise(self, workers: list[Worker], begun_at: float) -> "Supervisor":
@@ -135,7 +171,8 @@ class Job:
                 read_error_file(error_file(self._directory, place.number, rank)),
                 (probe_oom_kills() or 0) - (self._oom_kills or 0),
             )
-        stderr = {rank: supervisor.pump.last_lines(rank).stderr for rank in supervisor.workers}
+        # Whoever had left before a stall stands nowhere.
+        stderr = {rank: supervisor.pump.last_lines(rank).stderr for rank in state.stopped}
         seconds = time.time() - self._started_at
         return collect.collect_result(
             self._plan, state, self._attempts, failure, stderr, self._started_at, seconds

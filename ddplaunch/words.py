@@ -67,5 +67,9 @@ def describe_restart(number: int, most: int, seconds: float) -> str:
     return f"restart {number} of {most}{when}: all workers start again"
 
 
-def shorten(command: str) -> str:
-    return command if len(command) <= 60 else command[:57] + "..."
+def shorten_command(command: str) -> str:
+    """What people know a process by: program and script without their directories, in one short line."""
+    words = command.split(" ")
+    line = " ".join([word.rpartition("/")[2] for word in words[:3]] + words[3:])
+    line = "".join(c if c.isprintable() else " " for c in line)
+    return line if len(line) <= 60 else line[:57] + "..."

@@ -209,6 +209,9 @@ def _contradicting_options(values: "Mapping[str, Any]", sources: Mapping[str, st
         problems.append(Problem("--python and --no-python contradict each other"))
     if values["wrap_ranks"] is not None and not values["wrap"]:
         problems.append(Problem("--wrap-ranks without --wrap", hint="say what to wrap them in: --wrap CMD"))
+    if values["stall_timeout"] is not None and values["interactive_rank"] is not None:
+        cause = "a prompt that waits for somebody to type looks like a stall"
+        problems.append(Problem("--stall-timeout and --interactive-rank contradict each other", cause))
     if values["log_max_bytes"] is not None and values["log_dir"] is None:
         problems.append(Problem("--log-max-bytes without --log-dir", hint="say where: --log-dir DIR"))
     if sources["format"] == "--format" and not (values["dry_run"] or values["check"]):

@@ -247,7 +247,8 @@ SETTINGS: tuple[Setting, ...] = (
         _SUPERVISION,
         parse.some_seconds,
         None,
-        "No output and no CPU use in any worker for S seconds: print all Python stacks and end (exit 6).",
+        "No output, and under 1 % of a core in every worker, for S seconds: print all Python stacks "
+        "and end (exit 6).",
         "S",
     ),
     Setting(

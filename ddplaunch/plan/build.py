@@ -81,7 +81,7 @@ def plan_node(
             devices=plan.visible.devices[local * per : (local + 1) * per],
             cpus=None if cores is None else cores[local],
             output=_plan_output(config, rank, nproc),
-            interactive=nproc == 1 or rank == config.interactive_rank,
+            interactive=_is_interactive(config, rank, nproc),
         )
         for local, rank in enumerate(range(first, first + nproc))
     )
@@ -185,6 +185,11 @@ def _describe_ranks_of(world_size: int) -> str:
     return "the only rank is 0" if world_size == 1 else f"ranks are 0 to {world_size - 1}"
 
 
+def _is_interactive(config: LaunchConfig, rank: int, nproc: int) -> bool:
+    """A prompt that waits for somebody to type would look like a stall."""
+    return rank == config.interactive_rank or (nproc == 1 and config.stall_timeout is None)
+
+
 def _plan_output(config: LaunchConfig, rank: int, nproc: int) -> str:
     if rank == config.interactive_rank:  # a prompt has no newline
         return "inherit"
@@ -193,7 +198,8 @@ def _plan_output(config: LaunchConfig, rank: int, nproc: int) -> str:
     mode = config.output or ("prefix" if nproc > 1 else "raw")
     if mode == "prefix":
         return "prefix"
-    return "inherit" if config.log_dir is None else "plain"
+    # What is kept, or watched for, has to pass through us.
+    return "inherit" if config.log_dir is None and config.stall_timeout is None else "plain"
 
 
 def _plan_notices(

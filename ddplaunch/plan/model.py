@@ -32,7 +32,7 @@ class WorkerSpec(Record):
     env: Mapping[str, str]  # what the launcher adds or changes
     devices: tuple[str, ...]
     cpus: tuple[int, ...] | None
-    output: str  # "inherit", "prefix", "plain" (through us, for the logs) or "hidden"
+    output: str  # "inherit", "prefix", "plain" (through us, without prefix) or "hidden"
     interactive: bool  # keeps the launcher's stdin
 
 

@@ -2,7 +2,6 @@
 
 import _socket as socket  # the socket module makes enums of all its constants: 2 ms of every start
 import errno
-import os
 import sys
 
 # /proc/net/tcp, "st" column.
@@ -157,10 +156,10 @@ def _find_reserving_run(port: int) -> str:
 def _command(pid: int) -> str:
     import psutil
 
-    from ddplaunch.words import shorten
+    from ddplaunch.words import shorten_command
 
     try:
         words = psutil.Process(pid).cmdline() or [psutil.Process(pid).name()]
     except psutil.Error:
         return "gone by now"
-    return shorten(" ".join([os.path.basename(words[0]), *words[1:]]))
+    return shorten_command(" ".join(words))

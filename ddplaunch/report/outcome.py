@@ -43,7 +43,7 @@ def _judge_cause(state: State, standings: Sequence[Standing]) -> Outcome:
             return Outcome("interrupted", 128 + signum, f"the launcher received {describe_signal(signum)}")
         case Stalled(silent_seconds=seconds):
             where = "; ".join(f"{describe_ranks(s.ranks)}: {s.place}" for s in standings)
-            reason = f"stalled: no output and no CPU use for {describe_seconds(seconds)}"
+            reason = f"stalled: no output and next to no CPU use for {describe_seconds(seconds)}"
             return Outcome("stalled", EXIT_STALLED, f"{reason}; {where}" if where else reason)
         case TimedOut():
-            return Outcome("timeout", EXIT_TIMEOUT, "the time of --timeout was up")
+            return Outcome("timeout", EXIT_TIMEOUT, "--timeout was reached")

@@ -11,6 +11,9 @@ _THREAD = ("Thread 0x", _CURRENT)
 # Code that a user did not write: torch's, other packages', Python's own.
 _LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3.", "<frozen ")
 
+# Where ranks wait for each other.
+_WAITING = "/torch/distributed/"
+
 # Decorators on torch's collectives: nobody stands in them.
 _DECORATORS = frozenset({"wrapper", "inner", "_fn", "__call__", "decorate_context"})
 
@@ -44,20 +47,30 @@ def group_standings(stderr: Mapping[int, Sequence[str]]) -> tuple[Standing, ...]
 
 
 def find_odd_ranks(standings: Sequence[Standing]) -> tuple[int, ...]:
-    """Those who are not where most are; nobody, when there is no such majority."""
-    if len(standings) < 2 or len(standings[0].ranks) <= len(standings[1].ranks):
-        return ()
-    return tuple(sorted(rank for standing in standings[1:] for rank in standing.ranks))
+    """Those the others wait for: whoever is not in torch.distributed, else whoever is not where most are."""
+    waiting = [standing for standing in standings if _WAITING in _innermost(standing).file]
+    others = [standing for standing in standings if standing not in waiting]
+    if not waiting or not others:
+        if len(standings) < 2 or len(standings[0].ranks) <= len(standings[1].ranks):
+            return ()
+        others = list(standings[1:])
+    return tuple(sorted(rank for standing in others for rank in standing.ranks))
+
+
+def _innermost(standing: Standing) -> Frame:
+    return standing.stack[0] if standing.stack else Frame("", 0, "")
 
 
 def parse_stack(lines: Sequence[str]) -> tuple[Frame, ...]:
-    """The frames of the thread that got SIGABRT, which is the main one if it was free to."""
+    """The frames of the thread that got SIGABRT, which is the main one if it was free to.
+
+    It is printed last: of a very long dump, the beginning may be lost.
+    """
     dumps = [index for index, line in enumerate(lines) if _FATAL in line]
-    if not dumps:
-        return ()
-    dump = lines[dumps[-1] :]
+    dump = lines[dumps[-1] :] if dumps else lines
     starts = [index for index, line in enumerate(dump) if line.startswith(_CURRENT)]
-    starts = starts or [index for index, line in enumerate(dump) if line.startswith(_THREAD)]
+    if dumps and not starts:
+        starts = [index for index, line in enumerate(dump) if line.startswith(_THREAD)]
     frames = []
     for line in dump[starts[-1] + 1 :] if starts else ():
         frame = _parse_frame(line)
@@ -70,7 +83,7 @@ def parse_stack(lines: Sequence[str]) -> tuple[Frame, ...]:
 def describe_place(stack: Sequence[Frame]) -> str:
     """`all_reduce, train.py:41`: what was called last, and from which line of the user's own code."""
     if not stack:
-        return "no Python stack"
+        return "no Python stack (not Python? behind a shell: --signal-scope group)"
     own = next((frame for frame in stack if not frame.is_library), stack[0])
     called = next((frame for frame in stack if frame.function not in _DECORATORS), stack[0])
     return f"{called.function}, {own.file.rpartition('/')[2]}:{own.line}"

@@ -56,7 +56,7 @@ def _render_stall(result: RunResult, workers: tuple[WorkerRecord, ...]) -> tuple
     lines += [f"  {describe_ranks(standing.ranks)}: {standing.place}" for standing in result.standings]
     odd = find_odd_ranks(result.standings)
     if odd:
-        lines.append(f"  hint:   look at {describe_ranks(odd)} first: the others are all at one place")
+        lines.append(f"  hint:   look at {describe_ranks(odd)} first: the others wait")
     lines += _render_unkillable(workers) + _render_logs(result)
     stacks: list[str] = []
     for standing in result.standings:
@@ -82,12 +82,12 @@ def _render_fates(title: str, workers: tuple[WorkerRecord, ...]) -> list[str]:
     """Who was stopped by us, who had gone before, and how."""
     fates: dict[str, list[int]] = {}
     for worker in workers:
-        fates.setdefault(_describe_fate(worker), []).append(worker.rank)
+        fates.setdefault(_describe_fate(worker, title), []).append(worker.rank)
     told = [f"{describe_ranks(ranks)} {fate}" for fate, ranks in fates.items() if fate]
     return [f"  {title + ':':<7} {', '.join(told)}"] if told else []
 
 
-def _describe_fate(worker: WorkerRecord) -> str:
+def _describe_fate(worker: WorkerRecord, title: str) -> str:
     if worker.returncode is None:
         return ""  # told elsewhere
     if worker.stopped_by_launcher:
@@ -95,12 +95,13 @@ def _describe_fate(worker: WorkerRecord) -> str:
         return "killed by the launcher" if killed else "stopped by the launcher"
     if worker.returncode == 0:
         return "had finished before"
-    return f"failed too ({describe_exit(worker.returncode)})"
+    too = " too" if title == "others" else ""
+    return f"failed{too} ({describe_exit(worker.returncode)})"
 
 
 def _render_unkillable(workers: tuple[WorkerRecord, ...]) -> list[str]:
     left = [f"rank {worker.rank} (pid {worker.pid})" for worker in workers if worker.returncode is None]
-    return [f"  left:   {', '.join(left)} could not be killed: stuck in the kernel"] if left else []
+    return [f"  left:   {', '.join(left)} could not be killed (stuck in the kernel?)"] if left else []
 
 
 def _fold(line: str, width: int | None) -> list[str]:

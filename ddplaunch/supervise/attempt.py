@@ -39,8 +39,8 @@ def spawn_all(
     return started
 
 
-def watch(supervisor: "Supervisor", tether: Tether) -> None:
-    """Until all workers are gone; after a failure, everything else they had started, too."""
+def watch(supervisor: "Supervisor", tether: Tether) -> bool:
+    """Until all workers are gone; after a failure, everything else they had started, too: if that can be."""
     supervisor.run()
     from ddplaunch.supervise.census import describe_processes
 
@@ -49,7 +49,10 @@ def watch(supervisor: "Supervisor", tether: Tether) -> None:
         if helpers:
             named = describe_processes(helpers)
             supervisor.pump.say(f"ddplaunch: note: still running, and left alone: {named}\n")
-    else:
-        left = tether.sweep()
-        if left:
-            supervisor.pump.say(f"ddplaunch: note: could not be killed: {describe_processes(left)}\n")
+        return True
+    left = tether.sweep()
+    workers = {worker.process.pid for worker in supervisor.workers.values()}
+    others = [process for process in left if process.pid not in workers]  # those are in the report
+    if others:
+        supervisor.pump.say(f"ddplaunch: note: could not be killed: {describe_processes(others)}\n")
+    return not left

@@ -1,9 +1,10 @@
 """Which processes belong to a run, and what they have done. [pure]"""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from ddplaunch.record import Record
-from ddplaunch.words import shorten
+from ddplaunch.supervise.events import Work
+from ddplaunch.words import shorten_command
 
 MOST_NAMED = 8
 
@@ -14,7 +15,7 @@ class ProcessFacts(Record):
     pid: int
     parent: int
     started: int  # clock ticks since boot
-    cpu_seconds: float
+    work: Work
     command: str
     is_marked: bool  # carries the run id in its environment
 
@@ -38,18 +39,22 @@ def find_ours(
     return [process for process in processes if process.pid in ours]
 
 
-def sum_cpu_seconds(processes: Sequence[ProcessFacts], workers: Mapping[int, int]) -> dict[int, float]:
-    """CPU time by rank, of a worker (`workers` has the pid of a rank) and everything it started."""
-    used = {process.pid: process.cpu_seconds for process in processes}
+def sum_work(processes: Sequence[ProcessFacts], roots: Collection[int]) -> dict[int, Work]:
+    """By root (a worker's pid, an orphan's), what it and everything it started have done."""
+    done = {process.pid: process.work for process in processes}
     return {
-        rank: sum(used.get(member, 0.0) for member in _with_descendants(processes, {pid}))
-        for rank, pid in workers.items()
+        root: Work(
+            sum(done[member].cpu_seconds for member in family if member in done),
+            sum(done[member].moved_bytes for member in family if member in done),
+        )
+        for root in roots
+        for family in (_with_descendants(processes, {root}),)
     }
 
 
 def describe_processes(processes: Sequence[ProcessFacts]) -> str:
     """`pid 4711 (sleep 600), pid 4712 (wandb)`, and how many more."""
-    shown = [f"pid {process.pid} ({shorten(process.command)})" for process in processes[:MOST_NAMED]]
+    shown = [f"pid {process.pid} ({shorten_command(process.command)})" for process in processes[:MOST_NAMED]]
     more = len(processes) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
 

@@ -7,6 +7,13 @@ from ddplaunch.record import Record
 # --- events: they have happened; `at` is monotonic time ---------------------------------------------
 
 
+class Work(Record):
+    """What a worker and all it started have done."""
+
+    cpu_seconds: float
+    moved_bytes: int  # read and written
+
+
 class WorkerExited(Record):
     """`returncode` as subprocess spells it: negative for a signal."""
 
@@ -26,10 +33,10 @@ class DeadlinePassed(Record):
 
 
 class ProgressSampled(Record):
-    """What the workers have done so far: CPU time by rank, and when one last wrote something."""
+    """What the workers have done so far: work by family of processes, and when one last wrote something."""
 
     at: float
-    cpu_seconds: Mapping[int, float]
+    work: Mapping[int, Work]
     output_at: float
 
 
@@ -84,6 +91,10 @@ class SampleProgress(Record):
     """Look how far the workers have come."""
 
 
+class SuspendLauncher(Record):
+    """Ctrl-Z: the workers have been stopped, now the launcher stops itself until SIGCONT."""
+
+
 class Announce(Record):
     """Tell the user what is being waited for."""
 
@@ -92,4 +103,4 @@ class Announce(Record):
     kill_in: float  # seconds until SIGKILL
 
 
-Action = SignalWorkers | AbortWorkers | KillWorkers | ClearGroup | SampleProgress | Announce
+Action = SignalWorkers | AbortWorkers | KillWorkers | ClearGroup | SampleProgress | SuspendLauncher | Announce

@@ -15,8 +15,8 @@ from ddplaunch.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import NoReturn
 
-DISMISSED = b"."
 BOOT_SECONDS = 2.0
+LEAVE_SECONDS = 0.2
 SWEEP_SECONDS = 10.0
 # A process that was being forked while we looked is there at the next look.
 SWEEPS, PAUSE_SECONDS = 4, 0.1
@@ -43,18 +43,18 @@ class Guardian:
         os.close(read)
 
     def dismiss(self) -> None:
-        """The launcher ends in good order."""
-        with suppress(OSError):
-            os.write(self._write, DISMISSED)
-        os.close(self._write)
-        with suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
+        """The launcher ends in good order. Whatever state it is in, SIGKILL ends a guardian."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        self.forget()
 
-    def abandon(self) -> None:
-        """It has been killed: forget it."""
-        os.close(self._write)
+    def forget(self) -> None:
+        """It is over; but one that is frozen with its whole cgroup is not waited for."""
+        deadline = time.monotonic() + LEAVE_SECONDS
         with suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
+            while os.waitpid(self.pid, os.WNOHANG) == (0, 0) and time.monotonic() < deadline:
+                time.sleep(0.001)
+        os.close(self._write)
 
 
 def _guard(read: int, run_id: str, run_directory: str) -> "NoReturn":
@@ -65,12 +65,12 @@ def _guard(read: int, run_id: str, run_directory: str) -> "NoReturn":
         from ddplaunch.output.files import remove_run_directory
         from ddplaunch.supervise.sweep import kill_ours
 
-        if os.read(0, 1) != DISMISSED:
-            deadline = time.monotonic() + SWEEP_SECONDS
-            for _ in range(SWEEPS):
-                kill_ours(run_id, launcher=None, known=(os.getpid(),), deadline=deadline)
-                time.sleep(PAUSE_SECONDS)
-            remove_run_directory(run_directory)
+        os.read(0, 1)  # nobody ever writes: this returns when the launcher is gone
+        deadline = time.monotonic() + SWEEP_SECONDS
+        for _ in range(SWEEPS):
+            kill_ours(run_id, launcher=None, known=(os.getpid(),), deadline=deadline)
+            time.sleep(PAUSE_SECONDS)
+        remove_run_directory(run_directory)
     finally:
         os._exit(0)
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from ddplaunch.output.pump import Pump
 from ddplaunch.output.sink import Sink
 from ddplaunch.output.streams import Stream
-from ddplaunch.supervise.census import sum_cpu_seconds
 from ddplaunch.supervise.events import (
     AbortWorkers,
     Action,
@@ -22,13 +21,13 @@ from ddplaunch.supervise.events import (
     SampleProgress,
     SignalReceived,
     SignalWorkers,
+    SuspendLauncher,
     WorkerExited,
 )
 from ddplaunch.supervise.guardian import Guardian
 from ddplaunch.supervise.processes import (
     forbid_core_dump,
     has_members,
-    in_foreground,
     kill_group,
     open_pidfd,
     peek_returncode,
@@ -42,7 +41,7 @@ from ddplaunch.supervise.state import STOP_SIGNALS, Phase, State, step
 from ddplaunch.supervise.tether import Tether
 
 # What a terminal sends to everybody in its foreground.
-_TERMINAL_SIGNALS = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH})
+_TERMINAL_SIGNALS = frozenset({signal.SIGINT, signal.SIGQUIT})
 
 
 GROUP_LOOK_SECONDS = 0.05
@@ -75,6 +74,8 @@ class Supervisor:
         for worker in self.workers.values():
             self.pump.add(worker.spec, worker.stdout, worker.stderr)
             self._watch(worker.process.pid, worker)
+        if not all(worker.leads_group for worker in self.workers.values()):
+            tether.share_terminal()
         if tether.guardian is not None:
             self._watch(tether.guardian.pid, tether.guardian)
 
@@ -130,6 +131,8 @@ class Supervisor:
                 self._kill([rank])
             case SampleProgress():
                 self._handle(self._sample())
+            case SuspendLauncher():
+                os.kill(os.getpid(), signal.SIGSTOP)
             case Announce():
                 self._announce(action)
 
@@ -149,12 +152,9 @@ class Supervisor:
                 kill_group(worker.process.pid)
 
     def _sample(self) -> ProgressSampled:
-        from ddplaunch.supervise.sweep import probe_processes
-
-        pids = {rank: self.workers[rank].process.pid for rank in self.state.alive}
-        cpu_seconds = sum_cpu_seconds(probe_processes(""), pids)
+        work = self._tether.sample_work([self.workers[rank].process.pid for rank in self.state.alive])
         now = time.monotonic()
-        return ProgressSampled(now, cpu_seconds, self.pump.output_at(now))
+        return ProgressSampled(now, work, self.pump.output_at(now))
 
     def _announce(self, news: Announce) -> None:
         from ddplaunch.words import describe_wait
@@ -183,7 +183,7 @@ class Supervisor:
                     self._replace_guardian()
         now = time.monotonic()
         for signum in received:
-            yield SignalReceived(signum, now, signum in _TERMINAL_SIGNALS and in_foreground())
+            yield SignalReceived(signum, now, signum in _TERMINAL_SIGNALS and self._tether.is_from_terminal())
         exited += [self.workers[rank] for rank in self.state.alive if self._lacks_pidfd(rank)]
         for worker in exited:
             returncode = peek_returncode(worker.process.pid)
@@ -256,8 +256,7 @@ class Supervisor:
 
     def _pids(self) -> set[int]:
         """Children that are reaped elsewhere."""
-        pids = {self.workers[rank].process.pid for rank in self.state.alive}
-        return pids if self._tether.guardian is None else pids | {self._tether.guardian.pid}
+        return {self.workers[rank].process.pid for rank in self.state.alive} | self._tether.own_children
 
     def _replace_guardian(self) -> None:
         if self._tether.guardian is not None:

@@ -93,14 +93,6 @@ def reap_orphans(ours: Container[int]) -> None:
             reap(found.si_pid)
 
 
-def in_foreground() -> bool:
-    """Whether the terminal on stdin sends its signals to our process group."""
-    try:
-        return os.tcgetpgrp(0) == os.getpgrp()
-    except OSError:
-        return False
-
-
 def forbid_core_dump(pid: int) -> None:
     """SIGABRT would write the worker's memory to disk, where core dumps are on."""
     import resource

@@ -12,15 +12,19 @@ class RestartPolicy(Record):
     backoff_seconds: float  # before the first restart; doubled for every further one
 
 
-def plan_restart(policy: RestartPolicy, cause: Cause | None, attempt: int, uptime: float) -> float | None:
+def plan_restart(policy: RestartPolicy, cause: Cause | None, attempt: int) -> float | None:
     """Seconds to wait before the next attempt, or None: it is over.
 
-    Whoever asked for the end by a signal or --timeout gets it. A run that fails as soon as it starts
-    would only fail again.
+    Whoever asked for the end by a signal or --timeout gets it.
     """
-    if not isinstance(cause, WorkerExited | Stalled):
-        return None
-    if attempt >= policy.max_restarts or uptime < policy.min_uptime_seconds:
+    if not isinstance(cause, WorkerExited | Stalled) or attempt >= policy.max_restarts:
         return None
     most = max(policy.backoff_seconds, LONGEST_BACKOFF_SECONDS)
     return float(min(policy.backoff_seconds * 2 ** min(attempt, 30), most))
+
+
+def find_obstacle(policy: RestartPolicy, uptime: float, is_clear: bool) -> str:
+    """Why there is no restart although there may be one; empty when nothing is in its way."""
+    if uptime < policy.min_uptime_seconds:
+        return f"it failed within --min-uptime {policy.min_uptime_seconds:g} s of its start"
+    return "" if is_clear else "something of this attempt is still there"

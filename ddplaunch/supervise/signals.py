@@ -11,13 +11,14 @@ _WATCHED = (
     signal.SIGQUIT,
     signal.SIGUSR1,
     signal.SIGUSR2,
+    signal.SIGTSTP,
     signal.SIGCONT,
     signal.SIGWINCH,
 )
 
 
 class SignalPipe:
-    """From construction to close(), no watched signal ends the launcher.
+    """From construction on, no watched signal ends the launcher.
 
     Installed before the first worker starts: a signal that comes in between is kept, not lost, and
     cannot leave a worker behind. exec resets the handlers, so workers start with the defaults.
@@ -27,13 +28,13 @@ class SignalPipe:
         self.fd, self._write = os.pipe()
         os.set_blocking(self.fd, False)
         os.set_blocking(self._write, False)
-        self._before: dict[signal.Signals, object] = {}
         # No warning when full: one byte of each kind is all that is needed.
-        self._wakeup_before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         for signum in (*_WATCHED, signal.SIGCHLD):
             if signum == signal.SIGHUP and signal.getsignal(signum) == signal.SIG_IGN:
                 continue  # nohup
-            self._before[signum] = signal.signal(signum, _note)
+            signal.signal(signum, _note)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)  # a parent may have blocked some
 
     def read(self) -> list[int]:
         """The signals since the last call, in order, SIGCHLD left out."""
@@ -43,9 +44,8 @@ class SignalPipe:
             return []
 
     def close(self) -> None:
-        signal.set_wakeup_fd(self._wakeup_before)
-        for signum, handler in self._before.items():
-            signal.signal(signum, handler)  # type: ignore[arg-type]
+        """The handlers stay: a signal in the launcher's last moments changes nothing any more."""
+        signal.set_wakeup_fd(-1)
         os.close(self.fd)
         os.close(self._write)
 

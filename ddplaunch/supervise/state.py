@@ -27,6 +27,7 @@ from ddplaunch.supervise.events import (
     SignalReceived,
     SignalWorkers,
     Stalled,
+    SuspendLauncher,
     TimedOut,
     WorkerExited,
 )
@@ -39,8 +40,11 @@ ABORT_SECONDS = 5.0
 PATIENCE_SECONDS = 2.0
 # Slurm sends SIGTERM twice within 0.1 s at the time limit.
 TERM_WINDOW_SECONDS = 2.0
-# A worker that uses less of a core than this, and says nothing, is not getting anywhere.
-IDLE_SHARE = 0.02
+# A worker that uses less of a core than this, moves fewer bytes, and says nothing, is not getting anywhere.
+# (The threads of a rank that waits in a collective take 0.4 % of a core; the kernel counts in 10 ms.)
+IDLE_SHARE = 0.01
+IDLE_SECONDS = 0.02
+IDLE_BYTES = 1 << 16
 # How often progress is looked for, in parts of the stall timeout.
 SAMPLES_PER_STALL = 4
 
@@ -66,6 +70,7 @@ class State(Record):
     stopped: frozenset[int] = frozenset()  # ranks that the launcher told to stop
     terminated_at: float | None = None  # the first SIGTERM
     passed_on: frozenset[int] = frozenset()  # signals that workers got through us
+    interrupted: SignalReceived | None = None  # somebody wants the end, whatever the cause was
     timeout_at: float | None = None  # the end of the whole run
     stall_seconds: float | None = None
     sample_at: float | None = None  # when to look for progress again
@@ -107,6 +112,8 @@ def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
             return _worker_exited(state, event)
         case SignalReceived(signum=signum) if signum in STOP_SIGNALS:
             return _stop_requested(state, event)
+        case SignalReceived(signum=signal.SIGTSTP):
+            return state, (SignalWorkers(state.alive, signal.SIGSTOP), SuspendLauncher())
         case SignalReceived(signum=signum):  # USR1, USR2, CONT, WINCH: the workers' business
             state = state._replace(passed_on=state.passed_on | {signum})
             return state, (SignalWorkers(state.alive, signum, event.from_terminal),)
@@ -142,10 +149,15 @@ def _stop_requested(state: State, event: SignalReceived) -> tuple[State, tuple[A
             state = state._replace(terminated_at=event.at)
         announcement = Announce(state.alive, event.signum, state.grace_seconds)
         return state, (*_ask_to_stop(state, event.signum, event.from_terminal), announcement)
+    was_interrupted = _is_ctrl_c(state.cause) or _is_ctrl_c(state.interrupted)
+    state = state._replace(interrupted=state.interrupted or event)
     if state.phase is not Phase.STOPPING:
         return state, ()
     if event.signum == signal.SIGINT:
-        return _kill(state, event.at)
+        if was_interrupted:
+            return _kill(state, event.at)
+        left = (state.kill_at or event.at) - event.at
+        return state._replace(interrupted=event), (Announce(state.alive, event.signum, left),)
     if event.signum != signal.SIGTERM:
         return state, ()
     if state.terminated_at is None:
@@ -153,6 +165,10 @@ def _stop_requested(state: State, event: SignalReceived) -> tuple[State, tuple[A
     if event.at - state.terminated_at < TERM_WINDOW_SECONDS:
         return state, ()
     return _kill(state, event.at)
+
+
+def _is_ctrl_c(event: object) -> bool:
+    return isinstance(event, SignalReceived) and event.signum == signal.SIGINT
 
 
 def _watch_deadline_passed(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
@@ -180,7 +196,11 @@ def _progress_sampled(state: State, sample: ProgressSampled) -> tuple[State, tup
     stall_seconds = state.stall_seconds
     if state.phase is not Phase.WATCHING or stall_seconds is None:
         return state, ()
-    if state.sample is None or _has_progressed(state.sample, sample):
+    if (
+        state.sample is None
+        or _was_suspended(state.sample, sample, stall_seconds)
+        or _has_progressed(state.sample, sample)
+    ):
         state = state._replace(progress_at=sample.at)
     state = state._replace(sample=sample)
     silent_seconds = sample.at - state.progress_at
@@ -190,12 +210,21 @@ def _progress_sampled(state: State, sample: ProgressSampled) -> tuple[State, tup
     return state, (AbortWorkers(state.alive),)
 
 
+def _was_suspended(before: ProgressSampled, now: ProgressSampled, stall_seconds: float) -> bool:
+    """We have not looked for so long that everything, we included, must have stood still (Ctrl-Z, a VM)."""
+    return now.at - before.at > 1 + 2 * stall_seconds / SAMPLES_PER_STALL
+
+
 def _has_progressed(before: ProgressSampled, now: ProgressSampled) -> bool:
-    """CPU time that shrank is progress too: a child that had used it has come to its end."""
-    if now.output_at > before.output_at or now.cpu_seconds.keys() != before.cpu_seconds.keys():
+    """Work that shrank is progress too: a child that had done it has come to its end."""
+    if now.output_at > before.output_at or now.work.keys() != before.work.keys():
         return True
-    idle = IDLE_SHARE * (now.at - before.at)
-    return any(abs(now.cpu_seconds[rank] - before.cpu_seconds[rank]) > idle for rank in now.cpu_seconds)
+    idle_seconds = max(IDLE_SECONDS, IDLE_SHARE * (now.at - before.at))
+    return any(
+        abs(work.cpu_seconds - before.work[family].cpu_seconds) > idle_seconds
+        or abs(work.moved_bytes - before.work[family].moved_bytes) > IDLE_BYTES
+        for family, work in now.work.items()
+    )
 
 
 def _stopping(state: State, cause: Cause, grace_seconds: float) -> State:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from ddplaunch.supervise.census import ProcessFacts, find_ours
+from ddplaunch.supervise.events import Work
 
 LOOK_SECONDS = 0.02  # between two looks at processes that are about to go
+EMPTY_LOOKS = 3
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -35,15 +37,17 @@ def kill_ours(
 ) -> list[ProcessFacts]:
     """SIGKILL until nothing of the run is left; whoever is left at the deadline is returned.
 
-    A process may fork while we look: only a look that finds nobody is the last one.
+    A process may fork and leave while we look: only several looks that find nobody are proof.
     """
-    while ours := find_ours(probe_processes(run_id), launcher, known):
+    empty_looks = 0
+    while True:
+        ours = find_ours(probe_processes(run_id), launcher, known)
         for process in ours:
             _kill(process)
-        if time.monotonic() > deadline:
+        empty_looks = 0 if ours else empty_looks + 1
+        if empty_looks == EMPTY_LOOKS or time.monotonic() > deadline:
             return ours
-        time.sleep(LOOK_SECONDS)
-    return []
+        time.sleep(LOOK_SECONDS if ours else LOOK_SECONDS / 4)
 
 
 def await_leaving(look: Callable[[], list[ProcessFacts]], deadline: float) -> list[ProcessFacts]:
@@ -75,10 +79,16 @@ def _probe_process(pid: int, mark: bytes) -> ProcessFacts | None:
         pid=pid,
         parent=int(fields[1]),
         started=int(fields[19]),
-        cpu_seconds=(int(fields[11]) + int(fields[12])) / _TICKS,
+        work=Work((int(fields[11]) + int(fields[12])) / _TICKS, _probe_moved_bytes(pid)),
         command=_read(pid, "cmdline").replace(b"\0", b" ").decode("utf-8", "backslashreplace").strip(),
         is_marked=mark in _read(pid, "environ").split(b"\0"),
     )
+
+
+def _probe_moved_bytes(pid: int) -> int:
+    """Through read and write, files or not; what a socket receives is not among it."""
+    lines = [line.split() for line in _read(pid, "io").splitlines()]
+    return sum(int(words[1]) for words in lines if words[0] in (b"rchar:", b"wchar:"))
 
 
 def _read_stat(pid: int) -> list[str] | None:

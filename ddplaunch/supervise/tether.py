@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Collection
 
 from ddplaunch.record import TYPE_CHECKING
 from ddplaunch.supervise.guardian import Guardian
@@ -9,7 +10,9 @@ from ddplaunch.supervise.lifeline import Lifeline
 from ddplaunch.supervise.processes import adopt_orphans, has_children
 
 if TYPE_CHECKING:
+    from ddplaunch.supervise.canary import Canary
     from ddplaunch.supervise.census import ProcessFacts
+    from ddplaunch.supervise.events import Work
 
 MOST_GUARDIANS = 10  # somebody who kills that many means it
 SWEEP_SECONDS = 1.0
@@ -27,14 +30,35 @@ class Tether:
         self.lifeline = Lifeline()
         self.guardian: Guardian | None = Guardian(run_id, run_directory)
         self._guardians = 1
+        self._canary: Canary | None = None
+
+    def share_terminal(self) -> None:
+        """A worker is in our own process group: from here on a terminal's signals are told from others."""
+        from ddplaunch.supervise.canary import Canary
+
+        self._canary = self._canary or Canary(self.lifeline)
+
+    def is_from_terminal(self) -> bool:
+        """Whether the signal that just came went to our whole process group."""
+        return self._canary is not None and self._canary.is_hit()
 
     def replace_guardian(self) -> None:
         """The guardian has been killed: the next one takes its place."""
         assert self.guardian is not None
-        self.guardian.abandon()
+        self.guardian.forget()
         self._guardians += 1
         mended = self._guardians <= MOST_GUARDIANS
         self.guardian = Guardian(self._run_id, self._run_directory) if mended else None
+
+    def sample_work(self, workers: Collection[int]) -> "dict[int, Work]":
+        """What the workers have done, and the orphans of theirs that came to us."""
+        from ddplaunch.supervise.census import find_ours, sum_work
+        from ddplaunch.supervise.sweep import probe_processes
+
+        processes = probe_processes(self._run_id)
+        ours = find_ours(processes, self._launcher(), self._known())
+        orphans = [process.pid for process in ours if process.parent == os.getpid()]
+        return sum_work(processes, {*workers, *orphans})
 
     def sweep(self) -> "list[ProcessFacts]":
         """End whatever the workers left behind, in any session; who cannot be ended is returned."""
@@ -54,6 +78,8 @@ class Tether:
         )
 
     def release(self) -> None:
+        if self._canary is not None:
+            self._canary.release()
         self.lifeline.close()
         if self.guardian is not None:
             self.guardian.dismiss()
@@ -62,5 +88,10 @@ class Tether:
     def _launcher(self) -> int | None:
         return os.getpid() if self._orphans_are_ours else None
 
-    def _known(self) -> tuple[int, ...]:
-        return (os.getpid(),) if self.guardian is None else (os.getpid(), self.guardian.pid)
+    @property
+    def own_children(self) -> set[int]:
+        """Children of the launcher that are no workers."""
+        return {one.pid for one in (self.guardian, self._canary) if one is not None}
+
+    def _known(self) -> set[int]:
+        return {os.getpid(), *self.own_children}

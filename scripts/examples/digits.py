@@ -59,6 +59,7 @@ def main() -> None:
         workers = dist.get_world_size()
         print(f"test accuracy {accuracy:.1%} after {seconds:.1f} s on {workers} workers")
         print(f"checkpoint: {options.checkpoint}")
+    dist.barrier()  # leave together: a rank whose peer is gone may crash while it tears gloo down
     dist.destroy_process_group()
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from ddplaunch.supervise.census import ProcessFacts, find_ours
+from ddplaunch.supervise.events import Work
 from ddplaunch.supervise.sweep import _kill, probe_processes, probe_started
 from tests.support.launcher import Run, worker
 from tests.support.processes import is_alive, wait_until
@@ -74,7 +75,7 @@ def test_a_pid_that_changed_hands_between_look_and_blow_is_spared() -> None:
     stranger = subprocess.Popen(["sleep", "600"])
     started = probe_started(stranger.pid)
     assert started is not None
-    seen = ProcessFacts(stranger.pid, 1, started - 1, 0.0, "sleep", is_marked=True)
+    seen = ProcessFacts(stranger.pid, 1, started - 1, Work(0.0, 0), "sleep", is_marked=True)
     _kill(seen)
     assert is_alive(stranger.pid)
     _kill(seen._replace(started=started))

@@ -73,6 +73,15 @@ def test_without_a_guardian_the_kernel_ends_the_workers_and_their_groups(launch:
     wait_until(lambda: not is_alive(guardian), "the guardian is gone")
 
 
+def test_a_guardian_that_is_stopped_does_not_hold_the_launcher(launch: Launch) -> None:
+    run = launch("--nproc-per-node", "2", worker("sleep"))
+    guardian = guardian_of(run, run.wait_ready(2))
+    os.kill(guardian, signal.SIGSTOP)
+    run.send(signal.SIGTERM)
+    assert run.wait(10) == 143
+    assert not is_alive(guardian)
+
+
 def test_the_run_directory_goes_too(launch: Launch, tmp_path: object) -> None:
     run = launch("--nproc-per-node", "2", worker("sleep"), env={"TMPDIR": str(tmp_path)})
     run.wait_ready(2)

@@ -1,5 +1,6 @@
 """Restarts: all workers together, the old ones gone first, on the same port."""
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -84,6 +85,46 @@ def test_ctrl_c_while_waiting_for_the_next_attempt(launch: Launch) -> None:
     run.send(signal.SIGUSR1)  # nobody to pass it on to, and no reason to stop
     run.send(signal.SIGINT)
     assert run.wait() == 130
+
+
+@pytest.mark.parametrize(
+    ("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+)
+def test_a_signal_while_a_failed_attempt_is_stopping_ends_the_run(
+    launch: Launch, tmp_path: Path, signum: signal.Signals, code: int
+) -> None:
+    summary = tmp_path / "end.json"
+    options = ["--max-restarts", "5", "--nproc-per-node", "2", "--summary-json", str(summary)]
+    run = launch(*options, worker("checkpoint"), "2.5", str(tmp_path / "saved"))
+    pids = run.wait_ready(2)
+    os.kill(pids[0], signal.SIGKILL)
+    run.wait_for("ddplaunch: waiting for rank")
+    run.send(signum)
+    assert run.wait() == code
+    assert run.out.count("saved on SIGTERM") == 1
+    found = json.loads(summary.read_text())
+    assert (found["outcome"], len(found["attempts"])) == ("interrupted", 1)
+    assert found["first_failure"]["signal"] == 9
+
+
+def test_an_attempt_that_cannot_be_started_leaves_the_last_result(
+    summary_of: SummaryOf, tmp_path: Path
+) -> None:
+    program = tmp_path / "once.sh"
+    program.write_text('#!/bin/sh\nrm -f "$0"\nexit 3\n')
+    program.chmod(0o755)
+    run, summary = summary_of("--max-restarts", "2", "--no-python", str(program))
+    assert run.process.returncode == 3
+    assert (summary["outcome"], summary["exit_code"], len(summary["attempts"])) == ("worker-failed", 3, 1)
+    assert "restart failed: cannot start rank 0" in summary["reason"]
+    assert "ddplaunch: error: cannot start rank 0" in run.err
+    assert run.err.count("first failure: rank 0, exit code 3") == 2
+
+
+def test_why_there_is_no_restart_is_said(launch: Launch) -> None:
+    run = launch("--max-restarts", "9", "--min-uptime", "60", "--nproc-per-node", "2", worker("flaky"), "1")
+    assert run.wait() == 5
+    assert "ddplaunch: note: no restart: it failed within --min-uptime 60 s of its start" in run.err
 
 
 def test_a_worker_killed_from_outside_is_replaced(launch: Launch) -> None:

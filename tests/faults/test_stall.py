@@ -24,11 +24,11 @@ def test_the_sleeper_among_workers_in_all_reduce_is_named(summary_of: SummaryOf)
     waiting = line_of(script, "dist.all_reduce(batch)")
     sleeping = line_of(script, "time.sleep(600)")
     block = run.err[run.err.index("ddplaunch: stalled") :].splitlines()
-    assert block[0].startswith("ddplaunch: stalled: no output and no CPU use for ")
+    assert block[0].startswith("ddplaunch: stalled: no output and next to no CPU use for ")
     assert block[1:4] == [
         f"  ranks 0-1: all_reduce, asleep.py:{waiting}",
         f"  rank 2: load_batch, asleep.py:{sleeping}",
-        "  hint:   look at rank 2 first: the others are all at one place",
+        "  hint:   look at rank 2 first: the others wait",
     ]
     assert f'  File "{script}", line {sleeping}, in load_batch' in block
     assert (summary["outcome"], summary["exit_code"]) == ("stalled", 6)
@@ -45,6 +45,14 @@ def test_workers_that_compute_or_talk_are_not_stalled(launch: Launch, tmp_path: 
     )
     run = launch("--stall-timeout", "2", "--nproc-per-node", "2", str(script))
     assert run.wait() == 0, run.err
+
+
+def test_a_single_worker_that_prints_is_not_stalled(launch: Launch, tmp_path: Path) -> None:
+    script = tmp_path / "prints.py"
+    script.write_text("import time\nfor n in range(12): print(n); time.sleep(0.25)\n")
+    run = launch("--stall-timeout", "1", str(script))
+    assert run.wait() == 0, run.err
+    assert run.out.split() == [str(n) for n in range(12)]
 
 
 def test_a_reader_that_does_not_read_is_not_the_workers_fault(launch: Launch, tmp_path: Path) -> None:

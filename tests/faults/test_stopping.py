@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.launcher import DDPLAUNCH, Run, worker
-from tests.support.processes import is_alive
+from tests.support.processes import is_alive, wait_until
 from tests.support.terminal import Terminal
 
 Launch = Callable[..., Run]
@@ -51,6 +51,8 @@ def test_slow_ones_are_named_while_they_are_waited_for(launch: Launch) -> None:
     run.wait_ready(2)
     run.send(signal.SIGTERM)
     run.wait_for("ddplaunch: waiting for ranks 0-1 to stop; SIGKILL in 59")
+    run.send(signal.SIGINT)
+    run.wait_for("Ctrl-C again kills at once")
     run.send(signal.SIGINT)
     assert run.wait() == 143
 
@@ -98,6 +100,32 @@ def test_ctrl_c_on_a_terminal(environment: dict[str, str], tmp_path: Path, worke
     assert terminal.seen.count("saved on SIGINT") == int(workers)
     assert "signalled again" not in terminal.seen
     assert "the launcher received SIGINT" in terminal.seen
+
+
+def test_a_signal_to_the_launcher_alone_reaches_a_worker_on_its_terminal(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    script = [worker("checkpoint"), "0.5", str(tmp_path / "saved")]
+    terminal = Terminal([*DDPLAUNCH, *script], environment)
+    terminal.wait_for("rank=0")
+    os.kill(terminal.pid, signal.SIGINT)
+    assert terminal.wait() == 130
+    assert terminal.seen.count("saved on SIGINT") == 1
+    assert "signalled again" not in terminal.seen
+
+
+def test_ctrl_z_stops_the_workers_too(launch: Launch) -> None:
+    def state_of(pid: int) -> str:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+    run = launch("--nproc-per-node", "2", worker("sleep"))
+    pids = [run.pid, *run.wait_ready(2)]
+    run.send(signal.SIGTSTP)
+    wait_until(lambda: [state_of(pid) for pid in pids] == ["T"] * 3, "all are stopped")
+    run.send(signal.SIGCONT)
+    wait_until(lambda: [state_of(pid) for pid in pids] == ["S"] * 3, "all go on")
+    run.send(signal.SIGTERM)
+    assert run.wait() == 143
 
 
 def test_a_second_ctrl_c_on_a_terminal(environment: dict[str, str]) -> None:

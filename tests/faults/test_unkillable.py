@@ -30,4 +30,4 @@ def test_the_launcher_leaves_by_grace_and_five_seconds(launch: Launch) -> None:
             assert time.monotonic() - began < 1 + 5
         finally:
             (freezer / "freezer.state").write_text("THAWED")
-    assert f"(pid {frozen}) could not be killed: stuck in the kernel" in run.err
+    assert f"(pid {frozen}) could not be killed (stuck in the kernel?)" in run.err

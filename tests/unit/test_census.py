@@ -3,13 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddplaunch.supervise.census import ProcessFacts, describe_processes, find_ours, sum_cpu_seconds
+from ddplaunch.supervise.census import ProcessFacts, describe_processes, find_ours, sum_work
+from ddplaunch.supervise.events import Work
 
 LAUNCHER, GUARDIAN = 10, 11
 
 
 def process(pid: int, parent: int, *, marked: bool = False, cpu: float = 0.0) -> ProcessFacts:
-    return ProcessFacts(pid, parent, pid * 100, cpu, f"command {pid}", marked)
+    return ProcessFacts(pid, parent, pid * 100, Work(cpu, 10), f"command {pid}", marked)
 
 
 MACHINE = [
@@ -43,8 +44,8 @@ def test_a_launcher_inside_another_run_is_not_its_own_prey() -> None:
     assert find_ours(inner, LAUNCHER, {LAUNCHER, GUARDIAN}) == []
 
 
-def test_cpu_time_counts_what_a_worker_started() -> None:
-    assert sum_cpu_seconds(MACHINE, {0: 20, 1: 99}) == {0: 7.0, 1: 0.0}
+def test_work_counts_what_a_worker_started() -> None:
+    assert sum_work(MACHINE, [20, 99]) == {20: Work(7.0, 30), 99: Work(0.0, 0)}
 
 
 _machines = st.lists(
@@ -67,5 +68,5 @@ def test_names_are_short() -> None:
     many = [process(pid, 1) for pid in range(100, 112)]
     assert describe_processes(many[:2]) == "pid 100 (command 100), pid 101 (command 101)"
     assert describe_processes(many).endswith("pid 107 (command 107) and 4 more")
-    long = process(7, 1)._replace(command="x" * 100)
-    assert describe_processes([long]) == f"pid 7 ({'x' * 57}...)"
+    long = process(7, 1)._replace(command="/usr/bin/python -u /home/me/a\nb.py " + "x" * 100)
+    assert describe_processes([long]) == f"pid 7 (python -u a b.py {'x' * 40}...)"

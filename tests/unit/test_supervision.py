@@ -18,7 +18,9 @@ from ddplaunch.supervise.events import (
     SignalReceived,
     SignalWorkers,
     Stalled,
+    SuspendLauncher,
     TimedOut,
+    Work,
     WorkerExited,
 )
 from ddplaunch.supervise.state import ABORT_SECONDS, KILL_SECONDS, Phase, State, begin, step
@@ -134,8 +136,8 @@ def test_time_is_up() -> None:
     assert actions[0] == SignalWorkers(frozenset({0, 1}), TERM)
 
 
-def sample(at: float, cpu: float, output_at: float = 0.0) -> ProgressSampled:
-    return ProgressSampled(at, {0: cpu, 1: cpu}, output_at)
+def sample(at: float, cpu: float, output_at: float = 0.0, moved: int = 0) -> ProgressSampled:
+    return ProgressSampled(at, {4000: Work(cpu, moved), 4001: Work(cpu, moved)}, output_at)
 
 
 WATCHED = begin(frozenset({0, 1}), 100.0, grace_seconds=30, stall_seconds=8)
@@ -157,11 +159,41 @@ def test_silent_and_idle_is_stalled() -> None:
 
 
 def test_output_or_cpu_use_or_a_worker_that_leaves_is_progress() -> None:
-    for seen in (sample(106.0, 1.0, output_at=105.0), sample(106.0, 1.5), sample(106.0, 0.2)):
+    for seen in (
+        sample(104.0, 1.0, output_at=103.0),
+        sample(104.0, 1.5),
+        sample(104.0, 0.2),
+        sample(104.0, 1.0, moved=1 << 20),
+        ProgressSampled(104.0, {4001: Work(1.0, 0)}, 0.0),
+    ):
         state, _ = replay(WATCHED, sample(100.0, 1.0), seen, seen._replace(at=108.0))
-        assert (state.phase, state.progress_at) == (Phase.WATCHING, 106.0)
-    state, _ = replay(WATCHED, sample(100.0, 1.0), ProgressSampled(109.0, {1: 1.0}, 0.0))
-    assert state.phase is Phase.WATCHING
+        assert (state.phase, state.progress_at) == (Phase.WATCHING, 104.0)
+
+
+def test_a_run_that_was_suspended_as_a_whole_has_not_stalled() -> None:
+    state, actions = replay(WATCHED, sample(100.0, 1.0), sample(102.0, 1.0), sample(999.0, 1.0))
+    assert (state.phase, state.progress_at, actions) == (Phase.WATCHING, 999.0, [])
+
+
+def test_ctrl_z_stops_the_workers_and_then_the_launcher() -> None:
+    state, actions = replay(THREE, SignalReceived(signal.SIGTSTP, 1.0))
+    assert state == THREE
+    assert actions == [SignalWorkers(THREE.alive, signal.SIGSTOP), SuspendLauncher()]
+
+
+def test_a_signal_during_a_stop_is_remembered() -> None:
+    failed = WorkerExited(0, 1, 1.0)
+    for signum in (TERM, HUP, INT):
+        asked = SignalReceived(signum, 2.0)
+        state, _ = replay(THREE, failed, asked)
+        assert (state.cause, state.interrupted, state.phase) == (failed, asked, Phase.STOPPING)
+
+
+def test_the_first_ctrl_c_after_a_failure_leaves_the_grace() -> None:
+    state, actions = replay(THREE, WorkerExited(0, 1, 1.0), SignalReceived(INT, 2.0))
+    assert (state.phase, actions[-1]) == (Phase.STOPPING, Announce(frozenset({1, 2}), INT, 29.0))
+    _, actions = replay(state, SignalReceived(INT, 3.0))
+    assert actions == [KillWorkers(frozenset({1, 2}))]
 
 
 _events = st.one_of(
@@ -183,7 +215,7 @@ def test_every_history_ends_with_nobody_alive(events: list[Event]) -> None:
             break
         state, actions = step(state, event)
         for action in actions:
-            if not isinstance(action, ClearGroup | SampleProgress):
+            if not isinstance(action, ClearGroup | SampleProgress | SuspendLauncher):
                 assert action.ranks <= state.alive
     for rank in sorted(state.alive):
         if state.phase is not Phase.OVER:
