@@ -19,6 +19,10 @@ _KNOWN: tuple[tuple[tuple[str, ...], str], ...] = (
         "a port is taken: leave --master-port out, and ddplaunch picks a free one",
     ),
     (
+        ("terminate called without an active exception",),
+        "gloo may crash like this while a rank leaves: dist.barrier() before destroy_process_group()",
+    ),
+    (
         ("ModuleNotFoundError: No module named 'torch'",),
         "this interpreter has no torch: --python chooses another one",
     ),
