@@ -6,6 +6,7 @@ from ddplaunch.errors import EXIT_PREFLIGHT, Problem
 from ddplaunch.record import Record
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
+MOST_CARDS = 1024
 
 
 class Card(Record):
@@ -51,14 +52,14 @@ def detect_visible(environ: Mapping[str, str], vendor: Vendor) -> Visible:
         source = f"this machine ({variable} is not set)"
         return Visible(tuple(str(card.number) for card in cards), source, (), variable, cards)
     source = f"{variable}={listed}"
-    tokens = _parse_list(listed)
+    tokens = _parse_list(listed) if variable == VARIABLE else _parse_plain(listed)
     problems = []
     repeated = sorted({token for token in tokens if tokens.count(token) > 1})
     if repeated:
         problems.append(
             Problem(
                 f"{source} names {', '.join(repeated)} twice",
-                "CUDA then shows no card at all",
+                "CUDA then shows no card at all" if variable == VARIABLE else "",
                 "name each card once",
                 EXIT_PREFLIGHT,
             )
@@ -127,6 +128,18 @@ def _parse_list(listed: str) -> tuple[str, ...]:
         if number < 0:
             break
         tokens.append(str(number))
+    return tuple(tokens)
+
+
+def _parse_plain(listed: str) -> tuple[str, ...]:
+    """Other vendors' lists: numbers, ranges (Ascend), tiles such as 0.1 (Intel), UUIDs (AMD)."""
+    tokens: list[str] = []
+    for entry in listed.replace(" ", "").split(","):
+        first, dash, last = entry.partition("-")
+        if dash and first.isdigit() and last.isdigit() and int(last) < MOST_CARDS:
+            tokens += map(str, range(int(first), int(last) + 1))
+        elif entry and entry != "-1":
+            tokens.append(entry)
     return tuple(tokens)
 
 

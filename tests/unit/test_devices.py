@@ -72,6 +72,21 @@ def test_choosing_goes_by_torchs_numbers() -> None:
     assert problem.cause == "CUDA_VISIBLE_DEVICES=2,0,3 shows 3 cards, numbered 0 to 2"
 
 
+@pytest.mark.parametrize(
+    ("variable", "listed", "devices"),
+    [
+        ("ASCEND_RT_VISIBLE_DEVICES", "0-2,5", ("0", "1", "2", "5")),
+        ("ZE_AFFINITY_MASK", "0.0, 0.1", ("0.0", "0.1")),
+        ("HIP_VISIBLE_DEVICES", "-1", ()),
+        ("ROCR_VISIBLE_DEVICES", "GPU-a1,0", ("GPU-a1", "0")),
+        ("HIP_VISIBLE_DEVICES", "", ()),
+    ],
+)
+def test_other_vendors_lists(variable: str, listed: str, devices: tuple[str, ...]) -> None:
+    found = detect_visible({variable: listed}, Vendor("GPU", variable, ()))
+    assert (found.devices, found.problems, found.variable) == (devices, (), variable)
+
+
 @pytest.fixture
 def visible_variable() -> Iterator[None]:
     before = os.environ.pop(VARIABLE, None)
