@@ -80,7 +80,7 @@ class Job:
         if not goes_on:
             self._report(supervisor, self._result)
         supervisor.close()
-        self._tether.lifeline.untie()
+        self._tether.untie()
         return None if goes_on else self._result.exit_code
 
     def _goes_on(

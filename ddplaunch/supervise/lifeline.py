@@ -46,6 +46,5 @@ class Lifeline:
         self._strands.clear()
 
     def close(self) -> None:
-        self.untie()
         os.close(self._read)
         os.close(self._write)

@@ -87,10 +87,10 @@ class Supervisor:
         return self.state
 
     def flush(self, deadline: float | None) -> None:
-        """Give readers of our output the time to take the rest; a signal ends the wait."""
+        """Give readers of our output the time to take the rest; Ctrl-C and the like end the wait."""
         self.pump.balance()
         while self.pump.is_waiting and not self._is_past(deadline):
-            if self._serve_readers(deadline):
+            if not STOP_SIGNALS.isdisjoint(self._serve_readers(deadline)):
                 return
 
     def rest(self, deadline: float) -> SignalReceived | None:

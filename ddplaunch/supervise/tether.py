@@ -77,9 +77,15 @@ class Tether:
             time.monotonic() + HELPER_SECONDS,
         )
 
-    def release(self) -> None:
+    def untie(self) -> None:
+        """An attempt is over."""
         if self._canary is not None:
             self._canary.release()
+            self._canary = None
+        self.lifeline.untie()
+
+    def release(self) -> None:
+        self.untie()
         self.lifeline.close()
         if self.guardian is not None:
             self.guardian.dismiss()
