@@ -9,7 +9,8 @@ from contextlib import suppress
 from ddplaunch.argv import CommandLine, cut_arguments
 from ddplaunch.errors import EXIT_PREFLIGHT, EXIT_USAGE, LaunchError, Problem, render_problem
 from ddplaunch.job import save_summary
-from ddplaunch.run import print_out, run
+from ddplaunch.output.plain import print_out
+from ddplaunch.run import run
 
 EXIT_INTERNAL = 70  # sysexits.h: EX_SOFTWARE
 EXIT_INTERRUPTED = 130

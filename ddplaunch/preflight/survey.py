@@ -24,20 +24,20 @@ CLUSTER_VARIABLES = (
 )  # fmt: skip
 
 
-def inspect_machine(
+def survey_machine(
     plan: LaunchPlan, machine: Machine, environ: Mapping[str, str], limits: LimitFacts, port: str
 ) -> dict[str, Any]:
     """Plain values, by section."""
     return {
-        "versions": _ask(lambda: _inspect_versions(machine), {}),
+        "versions": _ask(lambda: _survey_versions(machine), {}),
         "devices": [_describe_card(card, plan) for card in machine.vendor.cards],
-        "cpus": _ask(lambda: _inspect_cpus(machine), {}),
+        "cpus": _ask(lambda: _survey_cpus(machine), {}),
         "limits": limits._asdict(),
         "network": {
             "host": machine.host,
-            "interfaces": _ask(_inspect_interfaces, {}),
+            "interfaces": _ask(_survey_interfaces, {}),
             "master_port": port,
-            "master": _ask(lambda: _inspect_master(plan), None) if plan.nnodes > 1 else None,
+            "master": _ask(lambda: _survey_master(plan), None) if plan.nnodes > 1 else None,
         },
         "cluster": {name: environ[name] for name in CLUSTER_VARIABLES if name in environ},
     }
@@ -51,7 +51,7 @@ def _ask(question: Callable[[], Any], otherwise: Any) -> Any:
         return otherwise
 
 
-def _inspect_versions(machine: Machine) -> dict[str, str | None]:
+def _survey_versions(machine: Machine) -> dict[str, str | None]:
     from importlib import metadata
 
     def version_of(package: str) -> str | None:
@@ -84,7 +84,7 @@ def _describe_card(card: Card, plan: LaunchPlan) -> dict[str, Any]:
     }
 
 
-def _inspect_cpus(machine: Machine) -> dict[str, Any]:
+def _survey_cpus(machine: Machine) -> dict[str, Any]:
     cpus = probe_cpus()
     nodes: dict[str, list[int]] = {}
     for cpu in sorted(cpus, key=lambda cpu: cpu.node):
@@ -97,7 +97,7 @@ def _inspect_cpus(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _inspect_interfaces() -> dict[str, list[str]]:
+def _survey_interfaces() -> dict[str, list[str]]:
     import psutil
 
     up = {name for name, facts in psutil.net_if_stats().items() if facts.isup}
@@ -108,7 +108,7 @@ def _inspect_interfaces() -> dict[str, list[str]]:
     }
 
 
-def _inspect_master(plan: LaunchPlan) -> str:
+def _survey_master(plan: LaunchPlan) -> str:
     """Whether this node could reach the master, or is it."""
     import socket
 
