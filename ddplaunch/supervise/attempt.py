@@ -8,7 +8,7 @@ from ddplaunch.plan.environment import for_attempt
 from ddplaunch.plan.model import LaunchPlan
 from ddplaunch.record import TYPE_CHECKING, Record
 from ddplaunch.supervise.processes import send_signal
-from ddplaunch.supervise.spawn import Worker, spawn_worker
+from ddplaunch.supervise.spawn import Worker, is_terminal, spawn_worker
 from ddplaunch.supervise.tether import Tether
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ def spawn_all(
     plan: LaunchPlan, environ: Mapping[str, str], place: AttemptPlace, tether: Tether
 ) -> list[Worker]:
     """Every worker of this node, or none: if one cannot be started, those before it are ended."""
+    if any(spec.interactive for spec in plan.workers) and is_terminal(0):
+        tether.share_terminal()
     started: list[Worker] = []
     try:
         for spec in plan.workers:

@@ -6,21 +6,26 @@ it dies of the first kind, and knows nothing of the second.
 """
 
 import os
+import resource
 import signal
 import time
 from contextlib import suppress
 
+from ddplaunch.record import TYPE_CHECKING
 from ddplaunch.supervise.lifeline import Lifeline
+from ddplaunch.supervise.processes import fork_quietly
 
-HIT_SECONDS = 0.05  # for a signal that was sent to the group to reach the canary as well
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+HEARD = (signal.SIGINT, signal.SIGQUIT)
+HIT_SECONDS = 0.2  # for a signal that was sent to the group to reach the canary as well
 
 
 class Canary:
     def __init__(self, lifeline: Lifeline) -> None:
         strand = lifeline.open_strand()
-        self.pid = os.fork()
-        if self.pid == 0:
-            _sit(strand)
+        self.pid = fork_quietly(lambda: _sit(strand))
         lifeline.tie(strand, self.pid, is_group=False)
         self._is_hit = False
 
@@ -45,17 +50,17 @@ def _is_over(pid: int) -> bool:
         return True
 
 
-def _sit(strand: int | None) -> None:
+def _sit(strand: int | None) -> "NoReturn":
     """Hold the lifeline, and wait for a signal."""
     try:
         signal.set_wakeup_fd(-1)
-        for signum in (signal.SIGINT, signal.SIGQUIT):
-            signal.signal(signum, lambda *_: os._exit(0))
-        for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(signum, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # SIGQUIT would dump one
         if strand is not None:
             os.dup2(strand, 0)
         os.closerange(1, os.sysconf("SC_OPEN_MAX"))
+        for signum in HEARD:
+            signal.signal(signum, signal.SIG_DFL)  # no Python between the signal and the end
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HEARD)
         while True:
             signal.pause()
     finally:

@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 
 from ddplaunch.record import TYPE_CHECKING
+from ddplaunch.supervise.processes import fork_quietly
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -21,25 +22,13 @@ SWEEP_SECONDS = 10.0
 # A process that was being forked while we looked is there at the next look.
 SWEEPS, PAUSE_SECONDS = 4, 0.1
 
-_IGNORED = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-    signal.SIGTSTP,
-)
-
 
 class Guardian:
     """A running guardian, seen from the launcher."""
 
     def __init__(self, run_id: str, run_directory: str) -> None:
         read, self._write = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            _guard(read, run_id, run_directory)
+        self.pid = fork_quietly(lambda: _guard(read, run_id, run_directory))
         os.close(read)
 
     def dismiss(self) -> None:
@@ -78,9 +67,7 @@ def _guard(read: int, run_id: str, run_directory: str) -> "NoReturn":
 def _settle(read: int) -> None:
     """A session of its own, and no descriptor but the pipe, as stdin."""
     os.setsid()
-    signal.set_wakeup_fd(-1)
-    for signum in _IGNORED:
-        signal.signal(signum, signal.SIG_IGN)
+    signal.set_wakeup_fd(-1)  # signals stay blocked: nothing but SIGKILL concerns a guardian
     os.dup2(read, 0)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)

@@ -74,8 +74,6 @@ class Supervisor:
         for worker in self.workers.values():
             self.pump.add(worker.spec, worker.stdout, worker.stderr)
             self._watch(worker.process.pid, worker)
-        if not all(worker.leads_group for worker in self.workers.values()):
-            tether.share_terminal()
         if tether.guardian is not None:
             self._watch(tether.guardian.pid, tether.guardian)
 

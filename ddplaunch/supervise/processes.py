@@ -2,10 +2,31 @@
 
 import os
 import signal
-from collections.abc import Container
+from collections.abc import Callable, Container
 from contextlib import suppress
 
+from ddplaunch.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
 _PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
+
+
+def fork_quietly(child: "Callable[[], NoReturn]") -> int:
+    """Fork a process that runs `child`, with every signal blocked until it says otherwise.
+
+    Between fork and the first line of its own it has our handlers and our signal pipe: a Ctrl-C that came
+    just then would be told to us twice.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        pid = os.fork()
+        if pid == 0:
+            child()
+        return pid
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def open_pidfd(pid: int) -> int | None:

@@ -27,7 +27,7 @@ def spawn_worker(
 ) -> Worker:
     """Start `spec`, leading a session of its own unless it owns the terminal, and tied to our life."""
     # A worker that reads from the terminal has to stay in the terminal's session.
-    shares_terminal = spec.interactive and _stdin_is_terminal()
+    shares_terminal = spec.interactive and is_terminal(0)
     opened: list[int] = []
     try:
         if spec.output != "inherit":
@@ -76,8 +76,8 @@ def _spawn_problem(spec: WorkerSpec, error: OSError | ValueError) -> Problem:
     return Problem(f"cannot start rank {spec.rank}: {spec.argv[0]}", reason, exit_code=EXIT_PREFLIGHT)
 
 
-def _stdin_is_terminal() -> bool:
+def is_terminal(fd: int) -> bool:
     try:
-        return os.isatty(0)
+        return os.isatty(fd)
     except OSError:
         return False
