@@ -30,14 +30,18 @@ def exit_code_of(returncode: int) -> int:
 def describe_ranks(ranks: Iterable[int]) -> str:
     """`rank 4`, `ranks 0-2, 5`."""
     ordered = sorted(ranks)
+    return f"{'rank' if len(ordered) == 1 else 'ranks'} {describe_runs(ordered, ', ')}"
+
+
+def describe_runs(numbers: Iterable[int], separator: str) -> str:
+    """`0-2,5`: neighbours taken together."""
     runs: list[list[int]] = []
-    for rank in ordered:
-        if runs and rank == runs[-1][-1] + 1:
-            runs[-1].append(rank)
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
         else:
-            runs.append([rank])
-    shown = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-    return f"{'rank' if len(ordered) == 1 else 'ranks'} {shown}"
+            runs.append([number])
+    return separator.join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def describe_seconds(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ddplaunch.record import Record
+from ddplaunch.words import describe_runs
 
 MODES = ("node", "socket", "exclusive", "core-complex")
 
@@ -60,10 +61,4 @@ def _choose(mode: str, cpus: Sequence[Cpu], node: int, place: int, sharers: int)
 
 def describe_cpus(cpus: Sequence[int]) -> str:
     """`0-3,8`, as the kernel writes it."""
-    runs: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if runs and cpu == runs[-1][-1] + 1:
-            runs[-1].append(cpu)
-        else:
-            runs.append([cpu])
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return describe_runs(cpus, ",")

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 
 from ddplaunch.plan.devices import VARIABLE, Card, Vendor
+from ddplaunch.preflight.files import read_text
 from ddplaunch.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _count_rocm() -> int:
         names = os.listdir(nodes)
     except OSError:
         return 0
-    return sum(_read(f"{nodes}/{name}/gpu_id").strip() not in ("", "0") for name in names)
+    return sum(read_text(f"{nodes}/{name}/gpu_id").strip() not in ("", "0") for name in names)
 
 
 def _count_ascend() -> int:
@@ -134,11 +135,3 @@ def _count_names(directory: str, prefix: str) -> int:
     except OSError:
         return 0
     return sum(name.startswith(prefix) and name[len(prefix) :].isdigit() for name in names)
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read()
-    except OSError:
-        return ""

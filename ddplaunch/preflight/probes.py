@@ -9,6 +9,7 @@ from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.plan.model import Machine
 from ddplaunch.preflight.accelerators import probe_vendor
 from ddplaunch.preflight.facts import Facts, LimitFacts, ScriptFacts
+from ddplaunch.preflight.files import read_text
 from ddplaunch.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -134,10 +135,10 @@ def _probe_other_environment(environ: Mapping[str, str]) -> str | None:
 
 def _probe_cpu_quota() -> int | None:
     """Whole CPUs of this process's cgroup: v2's `cpu.max`, else v1's two files."""
-    limit = _read("/sys/fs/cgroup/cpu.max").split()
+    limit = read_text("/sys/fs/cgroup/cpu.max").split()
     if not limit:
         directory = "/sys/fs/cgroup/cpu/cpu.cfs_"
-        limit = [_read(directory + "quota_us").strip(), _read(directory + "period_us").strip()]
+        limit = [read_text(directory + "quota_us").strip(), read_text(directory + "period_us").strip()]
     try:
         quota, period = int(limit[0]), int(limit[1])
     except (ValueError, IndexError):  # "max", or no such file
@@ -154,15 +155,7 @@ def _probe_shared_memory() -> int | None:
 
 
 def _probe_available_memory() -> int | None:
-    for line in _read("/proc/meminfo").splitlines():
+    for line in read_text("/proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return None
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read()
-    except OSError:
-        return ""

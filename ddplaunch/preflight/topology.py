@@ -3,6 +3,7 @@
 import os
 
 from ddplaunch.plan.cores import Cpu
+from ddplaunch.preflight.files import read_text
 
 
 def probe_cpus(root: str = "/sys/devices/system", usable: frozenset[int] | None = None) -> tuple[Cpu, ...]:
@@ -42,7 +43,7 @@ def _probe_nodes(root: str) -> dict[int, int]:
         cpu: int(name[4:])
         for name in names
         if name[4:].isdigit()
-        for cpu in parse_cpu_list(_read(f"{root}/node/{name}/cpulist"))
+        for cpu in parse_cpu_list(read_text(f"{root}/node/{name}/cpulist"))
     }
 
 
@@ -52,17 +53,9 @@ def _probe_cache(directory: str) -> str:
         levels = sorted(name for name in os.listdir(directory) if name.startswith("index"))
     except OSError:
         return ""
-    return _read(f"{directory}/{levels[-1]}/shared_cpu_list").strip() if levels else ""
+    return read_text(f"{directory}/{levels[-1]}/shared_cpu_list").strip() if levels else ""
 
 
 def _read_number(path: str, otherwise: int) -> int:
-    text = _read(path).strip()
+    text = read_text(path).strip()
     return int(text) if text.isdigit() else otherwise
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read()
-    except OSError:
-        return ""
