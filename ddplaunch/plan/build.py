@@ -42,7 +42,7 @@ def plan_launch(
         problems=(
             *problems,
             *_check_interactive_rank(config, sum(nprocs)),
-            *_check_cores(config, machine, visible, nprocs[config.node_rank]),
+            *_plan_cores(config, machine, visible, nprocs[config.node_rank])[1],
         ),
         notices=(),
     )
@@ -64,7 +64,7 @@ def plan_node(
     nproc, world_size = plan.nprocs[node_rank], plan.world_size
     common = plan_common_env(config, machine, environ, nproc)
     directory = run_directory(machine, plan.run_id)
-    cores = _plan_cores(config, machine, plan.visible, nproc)
+    cores, _ = _plan_cores(config, machine, plan.visible, nproc)
     per = config.gpus_per_proc
     return tuple(
         WorkerSpec(
@@ -141,30 +141,18 @@ def _plan_nprocs(
 
 def _plan_cores(
     config: LaunchConfig, machine: Machine, visible: Visible, nproc: int
-) -> tuple[tuple[int, ...], ...] | None:
-    """The CPUs of each worker of a node, or None: they are not bound, or cannot be."""
+) -> tuple[tuple[tuple[int, ...], ...] | None, tuple[Problem, ...]]:
+    """The CPUs of each worker of a node (None: they are not bound), and what is in the way of that."""
     if config.numa_binding is None or not machine.cpu_map:
-        return None
+        return None, ()
     from ddplaunch.plan.cores import CannotBindError, bind_workers
 
     try:
-        return bind_workers(config.numa_binding, machine.cpu_map, _find_homes(config, visible, nproc))
-    except CannotBindError:
-        return None
-
-
-def _check_cores(config: LaunchConfig, machine: Machine, visible: Visible, nproc: int) -> tuple[Problem, ...]:
-    if config.numa_binding is None or not machine.cpu_map:
-        return ()
-    from ddplaunch.plan.cores import CannotBindError, bind_workers
-
-    try:
-        bind_workers(config.numa_binding, machine.cpu_map, _find_homes(config, visible, nproc))
+        return bind_workers(config.numa_binding, machine.cpu_map, _find_homes(config, visible, nproc)), ()
     except CannotBindError as error:
         what = f"{config.sources['numa_binding']} {config.numa_binding}: not enough cores"
         hint = "fewer workers, or --numa-binding node"
-        return (Problem(what, str(error), hint, EXIT_PREFLIGHT),)
-    return ()
+        return None, (Problem(what, str(error), hint, EXIT_PREFLIGHT),)
 
 
 def _find_homes(config: LaunchConfig, visible: Visible, nproc: int) -> list[int | None]:
