@@ -16,7 +16,15 @@ EXIT_INTERNAL = 70  # sysexits.h: EX_SOFTWARE
 EXIT_INTERRUPTED = 130
 EXIT_PIPE = 141  # what a shell says of a program that SIGPIPE ended
 
-_OUTCOMES = {EXIT_USAGE: "usage", EXIT_PREFLIGHT: "preflight", EXIT_INTERRUPTED: "interrupted"}
+_OUTCOMES = {
+    EXIT_USAGE: "usage",
+    EXIT_PREFLIGHT: "preflight",
+    4: "join",
+    5: "node-lost",
+    129: "interrupted",
+    EXIT_INTERRUPTED: "interrupted",
+    143: "interrupted",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -8,6 +8,7 @@ from ddplaunch.output.plain import print_out, say
 from ddplaunch.output.table import draw_tables
 from ddplaunch.plan import render
 from ddplaunch.plan.model import LaunchPlan, Machine
+from ddplaunch.preflight.checks import check_master
 from ddplaunch.preflight.gate import judge
 from ddplaunch.preflight.probes import probe_facts
 from ddplaunch.preflight.survey import survey_machine
@@ -39,6 +40,12 @@ def check(config: LaunchConfig, machine: Machine, environ: Mapping[str, str], pl
         held.close()
     found = survey_machine(plan, machine, environ, facts.limits, port)
     problems, warnings = verdict.problems, verdict.warnings
+    if plan.nnodes > 1 and not check_master(plan):
+        from ddplaunch.nodes.check import check_together
+
+        seen, apart = check_together(config, plan, environ.get("DDPLAUNCH_TOKEN", ""))
+        found["nodes"] = [node._asdict() for node in seen]
+        problems += apart
     code = problems[0].exit_code if problems else 0
     if config.format == "json":
         print_out(render_inspection_json(found, problems, warnings, code))

@@ -9,11 +9,12 @@ import time
 from collections.abc import Mapping
 
 from ddplaunch.config.resolve import resolve
-from ddplaunch.job import Job
+from ddplaunch.job import Job, Setting
 from ddplaunch.output.plain import say
 from ddplaunch.plan.build import plan_launch, run_directory
 from ddplaunch.preflight.gate import open_gate
 from ddplaunch.preflight.probes import probe_machine
+from ddplaunch.supervise.signals import catch_signals
 
 
 def run(
@@ -32,10 +33,15 @@ def run(
         from ddplaunch.inspect import check, show_plan
 
         return (show_plan if config.dry_run else check)(config, machine, environ, plan)
-    with open_gate(config, plan, environ) as gate:
-        say(gate.warnings)
-        directory = run_directory(machine, plan.run_id)
-        return Job(config, plan, environ, gate.master_port, directory, started_at).run()
+    with catch_signals() as signals:
+        if plan.nnodes > 1:
+            from ddplaunch.nodes.launch import launch_together
+
+            return launch_together(config, machine, environ, plan, signals, started_at)
+        with open_gate(config, plan, environ) as gate:
+            say(gate.warnings)
+            setting = Setting(config, environ, gate.master_port, run_directory(machine, plan), started_at)
+            return Job(setting, plan, signals).run()
 
 
 def _new_run_id(started_at: float) -> str:

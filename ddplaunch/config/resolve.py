@@ -82,6 +82,10 @@ class LaunchConfig(Record):
     stall_timeout: float | None
     timeout: float | None
     signal_scope: str
+    control_port: int
+    join_timeout: float
+    heartbeat_timeout: float
+    rdzv_id: str | None
     dry_run: bool
     format: str
     check: bool
@@ -167,6 +171,8 @@ def _apply_standalone(values: "dict[str, Any]", sources: dict[str, str], problem
 def _apply_port_default(values: "dict[str, Any]", sources: dict[str, str]) -> None:
     if values["master_port"] is None:
         values["master_port"] = DEFAULT_MASTER_PORT if values["nnodes"] > 1 else 0
+    if values["control_port"] is None:
+        values["control_port"] = values["master_port"] + 1
 
 
 def _contradictions(values: "Mapping[str, Any]", sources: Mapping[str, str]) -> list[Problem]:
@@ -198,7 +204,16 @@ def _contradictions(values: "Mapping[str, Any]", sources: Mapping[str, str]) -> 
                 "name the same --master-port on every node",
             )
         )
+    problems += _check_control_port(values, sources)
     return problems + _contradicting_options(values, sources)
+
+
+def _check_control_port(values: "Mapping[str, Any]", sources: Mapping[str, str]) -> list[Problem]:
+    port = values["control_port"]
+    if values["nnodes"] == 1 or port not in (values["master_port"], 65536):
+        return []
+    cause = f"{sources['master_port']} is {values['master_port']}, and the launchers need a port of their own"
+    return [Problem("no port for the control channel", cause, "name another --control-port on every node")]
 
 
 def _contradicting_options(values: "Mapping[str, Any]", sources: Mapping[str, str]) -> list[Problem]:

@@ -34,6 +34,7 @@ _WORKER = "Worker"
 _DEVICES = "Devices and cores"
 _OUTPUT = "Output"
 _SUPERVISION = "Supervision"
+_NODES = "Many nodes"
 _INSPECT = "Inspect"
 
 SETTINGS: tuple[Setting, ...] = (
@@ -266,6 +267,39 @@ SETTINGS: tuple[Setting, ...] = (
         "leader",
         "Signals go to the worker (leader, the default) or to all it started (group: for shell wrappers).",
         "leader|group",
+    ),
+    Setting(
+        "control_port",
+        _NODES,
+        parse.whole_number(1, 65535),
+        None,
+        "Port on node 0 where the launchers meet, else master port + 1.",
+        "PORT",
+    ),
+    Setting(
+        "join_timeout",
+        _NODES,
+        parse.some_seconds,
+        600.0,
+        "How long to wait for all nodes to come (600; exit 4).",
+        "S",
+    ),
+    Setting(
+        "heartbeat_timeout",
+        _NODES,
+        parse.some_seconds,
+        15.0,
+        "A node without a sign of life for S seconds is lost (15; exit 5).",
+        "S",
+    ),
+    Setting(
+        "rdzv_id",
+        _NODES,
+        parse.text,
+        None,
+        "A name for the run: nodes with another one are turned away.",
+        "NAME",
+        torchrun=True,
     ),
     Setting("dry_run", _INSPECT, parse.flag, False, "Print who would be which rank; start nothing."),
     Setting(

@@ -90,6 +90,6 @@ def _point_latest_to(run_directory: str) -> None:
     """DIR/latest is always the newest run: the link is replaced, never absent."""
     parent, run_id = os.path.split(run_directory)
     link = os.path.join(parent, "latest")
-    temporary = f"{link}.{run_id}"
+    temporary = f"{link}.{run_id}.{os.uname().nodename}.{os.getpid()}"  # other nodes may do the same
     os.symlink(run_id, temporary)
     os.replace(temporary, link)

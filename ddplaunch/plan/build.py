@@ -18,13 +18,21 @@ LOOPBACK = "127.0.0.1"
 
 
 def plan_launch(
-    config: LaunchConfig, machine: Machine, environ: Mapping[str, str], run_id: str
+    config: LaunchConfig,
+    machine: Machine,
+    environ: Mapping[str, str],
+    run_id: str,
+    agreed: tuple[int, ...] = (),
 ) -> LaunchPlan:
-    """The whole run as seen from this node; the same inputs give the same plan."""
+    """The whole run as seen from this node; the same inputs give the same plan.
+
+    Until the nodes have `agreed` on the number of workers of each, others are taken to be like this one.
+    """
     visible = detect_visible({**environ, **dict(config.env)}, machine.vendor)
     if config.gpus is not None:
         visible = choose(visible, config.gpus, f"{config.sources['gpus']} {','.join(map(str, config.gpus))}")
     nprocs, nproc_source, problems = _plan_nprocs(config, machine, visible)
+    nprocs = agreed or nprocs
     many = config.nnodes > 1
     plan = LaunchPlan(
         run_id=run_id,
@@ -34,7 +42,7 @@ def plan_launch(
         nprocs=nprocs,
         master_addr=config.master_addr if many or config.master_addr else LOOPBACK,
         master_port=config.master_port,
-        control_port=config.master_port + 1 if many else None,
+        control_port=config.control_port if many else None,
         log_directory=None if config.log_dir is None else f"{config.log_dir.rstrip('/') or '/'}/{run_id}",
         visible=visible,
         workers=(),
@@ -63,7 +71,7 @@ def plan_node(
     """The workers of one node, by local rank; `first` is the rank of its first one."""
     nproc, world_size = plan.nprocs[node_rank], plan.world_size
     common = plan_common_env(config, machine, environ, nproc)
-    directory = run_directory(machine, plan.run_id)
+    directory = run_directory(machine, plan)
     cores, _ = _plan_cores(config, machine, plan.visible, nproc)
     per = config.gpus_per_proc
     return tuple(
@@ -80,8 +88,8 @@ def plan_node(
             },
             devices=plan.visible.devices[local * per : (local + 1) * per],
             cpus=None if cores is None else cores[local],
-            output=_plan_output(config, rank, nproc),
-            interactive=_is_interactive(config, rank, nproc),
+            output=_plan_output(config, rank, world_size),
+            interactive=_is_interactive(config, rank, world_size),
         )
         for local, rank in enumerate(range(first, first + nproc))
     )
@@ -107,9 +115,10 @@ def plan_argv(
     return tuple(_fill(word, known) for word in config.wrap) + argv
 
 
-def run_directory(machine: Machine, run_id: str) -> str:
+def run_directory(machine: Machine, plan: LaunchPlan) -> str:
     """Where the files of a run live that nobody asked to keep."""
-    return f"{machine.temporary_directory}/ddplaunch-{run_id}"
+    node = f"-node{plan.node_rank}" if plan.nnodes > 1 else ""
+    return f"{machine.temporary_directory}/ddplaunch-{plan.run_id}{node}"
 
 
 def _fill(word: str, known: Mapping[str, int]) -> str:
@@ -173,17 +182,17 @@ def _describe_ranks_of(world_size: int) -> str:
     return "the only rank is 0" if world_size == 1 else f"ranks are 0 to {world_size - 1}"
 
 
-def _is_interactive(config: LaunchConfig, rank: int, nproc: int) -> bool:
+def _is_interactive(config: LaunchConfig, rank: int, world_size: int) -> bool:
     """A prompt that waits for somebody to type would look like a stall."""
-    return rank == config.interactive_rank or (nproc == 1 and config.stall_timeout is None)
+    return rank == config.interactive_rank or (world_size == 1 and config.stall_timeout is None)
 
 
-def _plan_output(config: LaunchConfig, rank: int, nproc: int) -> str:
+def _plan_output(config: LaunchConfig, rank: int, world_size: int) -> str:
     if rank == config.interactive_rank:  # a prompt has no newline
         return "inherit"
     if config.console is not None and rank not in config.console:
         return "hidden"
-    mode = config.output or ("prefix" if nproc > 1 else "raw")
+    mode = config.output or ("prefix" if world_size > 1 else "raw")
     if mode == "prefix":
         return "prefix"
     # What is kept, or watched for, has to pass through us.

@@ -57,7 +57,7 @@ def plan_rank_env(
         "ROLE_RANK": str(rank),
         "ROLE_WORLD_SIZE": str(world_size),
         "TORCHELASTIC_MAX_RESTARTS": str(config.max_restarts),
-        "TORCHELASTIC_RUN_ID": plan.run_id,
+        "TORCHELASTIC_RUN_ID": config.rdzv_id or plan.run_id,
         # "True" would make every rank a client of a store in the launcher; rank 0 hosts it here.
         "TORCHELASTIC_USE_AGENT_STORE": "False",
         "DDPLAUNCH_RUN_ID": plan.run_id,
@@ -89,6 +89,12 @@ def for_attempt(spec: WorkerSpec, attempt: int, master_port: int, run_directory:
     env = {name: value for name, value in spec.env.items() if name != "TORCHELASTIC_ERROR_FILE"}
     env = {**env, **attempt_env(spec.rank, attempt, master_port, run_directory)}
     return spec._replace(env=env)
+
+
+def marks_of(plan: LaunchPlan) -> tuple[str, ...]:
+    """What all processes of this node's workers carry, and nobody else's: two nodes may share a machine."""
+    run = f"DDPLAUNCH_RUN_ID={plan.run_id}"
+    return (run,) if plan.nnodes == 1 else (run, f"NODE_RANK={plan.node_rank}")
 
 
 def find_stale(environ: Mapping[str, str], workers: Sequence[WorkerSpec]) -> list[str]:

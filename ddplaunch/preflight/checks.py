@@ -22,7 +22,9 @@ class Verdict(Record):
 
 
 def check_launch(config: LaunchConfig, plan: LaunchPlan, environ: Mapping[str, str], facts: Facts) -> Verdict:
-    too_few, open_files = check_open_files(facts.limits, len(plan.workers))
+    too_few, open_files = check_open_files(
+        facts.limits, len(plan.workers), plan.nnodes if plan.node_rank == 0 else 1
+    )
     problems = [
         *check_nesting(environ),
         *check_script(config, facts.script),
@@ -137,9 +139,9 @@ def check_master(plan: LaunchPlan) -> list[Problem]:
     return []
 
 
-def check_open_files(limits: LimitFacts, workers: int) -> tuple[list[Problem], int | None]:
+def check_open_files(limits: LimitFacts, workers: int, nodes: int = 1) -> tuple[list[Problem], int | None]:
     """Too few of them for these workers; otherwise what to raise the soft limit to, if it must be."""
-    wanted = FILES_OF_LAUNCHER + FILES_PER_WORKER * workers
+    wanted = FILES_OF_LAUNCHER + FILES_PER_WORKER * workers + nodes - 1  # each other node is a connection
     if limits.open_files is None or limits.open_files >= wanted:
         return [], None
     hard = limits.open_files_hard

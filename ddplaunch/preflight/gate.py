@@ -49,16 +49,19 @@ def judge(
     try:
         return verdict, reserve_port(plan.master_port)
     except (PortTakenError, OSError) as error:
-        problem = _port_problem(plan.master_port, error)
+        problem = _port_problem(plan.master_port, plan.nnodes, error)
         return verdict._replace(problems=(*verdict.problems, problem)), None
 
 
-def _port_problem(port: int, error: PortTakenError | OSError) -> Problem:
+def _port_problem(port: int, nnodes: int, error: PortTakenError | OSError) -> Problem:
     if isinstance(error, PortTakenError):
+        hint = "leave --master-port out, and ddplaunch picks a free one"
+        if nnodes > 1:
+            hint = "--master-port with another one, the same on every node"
         return Problem(
             f"port {port} on this machine is already in use",
             error.holder,
-            "leave --master-port out, and ddplaunch picks a free one",
+            hint,
             EXIT_PREFLIGHT,
         )
     reason = (error.strerror or str(error)).lower()

@@ -46,7 +46,7 @@ def reserve_port(port: int) -> Reservation:
     claim = _claim(held.getsockname()[1])
     if claim is None:
         held.close()
-        raise PortTakenError(_find_holder(port))
+        raise PortTakenError(find_holder(port))
     return Reservation(held, claim)
 
 
@@ -62,11 +62,11 @@ def _bind_over_time_wait(port: int) -> socket.socket:
     """
     states = _connection_states(port)
     if not states or _LISTEN in states:
-        raise PortTakenError(_find_holder(port))
+        raise PortTakenError(find_holder(port))
     try:
         return _bind(port, reuse=True)
     except OSError:
-        raise PortTakenError(_find_holder(port)) from None
+        raise PortTakenError(find_holder(port)) from None
 
 
 def _claim(port: int) -> socket.socket | None:
@@ -123,7 +123,7 @@ def _connection_states(port: int) -> set[str]:
     return states
 
 
-def _find_holder(port: int) -> str:
+def find_holder(port: int) -> str:
     """`pid 4121 (python train.py) listens on it`, or what can be said without the right to look."""
     import psutil
 

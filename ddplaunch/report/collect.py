@@ -11,7 +11,7 @@ from ddplaunch.report.model import AttemptRecord, Failure, RunResult, WorkerReco
 from ddplaunch.report.outcome import judge
 from ddplaunch.report.stacks import group_standings
 from ddplaunch.report.tails import is_same_traceback
-from ddplaunch.supervise.events import Stalled, WorkerExited
+from ddplaunch.supervise.events import Stalled, StopOrdered, WorkerExited
 from ddplaunch.supervise.state import State
 
 
@@ -86,7 +86,10 @@ def collect_result(
     started_at: float,
     seconds: float,
 ) -> RunResult:
-    standings = group_standings(stderr) if isinstance(state.cause, Stalled) else ()
+    is_stall = isinstance(state.cause, Stalled) or (
+        isinstance(state.cause, StopOrdered) and state.cause.aborts
+    )
+    standings = group_standings(stderr) if is_stall else ()
     outcome = judge(state, standings)
     return RunResult(
         run_id=plan.run_id,

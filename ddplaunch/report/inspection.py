@@ -30,6 +30,8 @@ def render_inspection(found: Mapping[str, Any]) -> tuple[Table, ...]:
         _pairs("network", _describe_network(found["network"])),
         _pairs("cluster", found["cluster"] or {"variables": "none of a scheduler's"}),
     ]
+    if found.get("nodes"):
+        tables.append(_node_table(found["nodes"]))
     return tuple(tables)
 
 
@@ -54,6 +56,17 @@ def _device_table(devices: Sequence[Mapping[str, Any]]) -> Table:
         for card in devices
     )
     return Table("devices", headers, rows)
+
+
+def _node_table(nodes: Sequence[Mapping[str, Any]]) -> Table:
+    rows = tuple((str(node["node"]), node["host"], _describe_trip(node)) for node in nodes)
+    return Table("nodes", ("node", "host", "to node 0 and back"), rows)
+
+
+def _describe_trip(node: Mapping[str, Any]) -> str:
+    if node["node"] == 0:
+        return "is node 0"
+    return "not measured" if node["round_trip"] is None else f"{node['round_trip'] * 1000:.2f} ms"
 
 
 def _describe_cores(cpus: Mapping[str, Any]) -> dict[str, str]:

@@ -46,3 +46,4 @@ class RunResult(Record):
     first_failure: Failure | None = None
     log_dir: str | None = None
     standings: tuple[Standing, ...] = ()  # after a stall
+    hint: str = ""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ddplaunch.record import Record
 from ddplaunch.report.stacks import Standing
-from ddplaunch.supervise.events import SignalReceived, Stalled, TimedOut, WorkerExited
+from ddplaunch.supervise.events import SignalReceived, Stalled, StopOrdered, TimedOut, WorkerExited
 from ddplaunch.supervise.state import State
 from ddplaunch.words import (
     describe_exit,
@@ -14,6 +14,7 @@ from ddplaunch.words import (
     exit_code_of,
 )
 
+EXIT_LOST = 5
 EXIT_STALLED = 6
 EXIT_TIMEOUT = 124  # as timeout(1)
 
@@ -42,8 +43,14 @@ def _judge_cause(state: State, standings: Sequence[Standing]) -> Outcome:
         case SignalReceived(signum=signum):
             return Outcome("interrupted", 128 + signum, f"the launcher received {describe_signal(signum)}")
         case Stalled(silent_seconds=seconds):
-            where = "; ".join(f"{describe_ranks(s.ranks)}: {s.place}" for s in standings)
-            reason = f"stalled: no output and next to no CPU use for {describe_seconds(seconds)}"
-            return Outcome("stalled", EXIT_STALLED, f"{reason}; {where}" if where else reason)
+            return Outcome("stalled", EXIT_STALLED, describe_stall(seconds, standings))
         case TimedOut():
             return Outcome("timeout", EXIT_TIMEOUT, "--timeout was reached")
+        case StopOrdered(text=text):  # what that means is for node 0 to say
+            return Outcome("node-lost", EXIT_LOST, text)
+
+
+def describe_stall(seconds: float, standings: Sequence[Standing]) -> str:
+    where = "; ".join(f"{describe_ranks(standing.ranks)}: {standing.place}" for standing in standings)
+    reason = f"stalled: no output and next to no CPU use for {describe_seconds(seconds)}"
+    return f"{reason}; {where}" if where else reason

@@ -46,6 +46,16 @@ def group_standings(stderr: Mapping[int, Sequence[str]]) -> tuple[Standing, ...]
     return tuple(sorted(found, key=lambda standing: -len(standing.ranks)))
 
 
+def merge_standings(parts: Sequence[Sequence[Standing]]) -> tuple[Standing, ...]:
+    """Those of several nodes as one: who stands at the same place stands together."""
+    places: dict[str, Standing] = {}
+    for standing in (standing for part in parts for standing in part):
+        known = places.get(standing.place)
+        ranks = standing.ranks if known is None else (*known.ranks, *standing.ranks)
+        places[standing.place] = (known or standing)._replace(ranks=tuple(sorted(ranks)))
+    return tuple(sorted(places.values(), key=lambda standing: -len(standing.ranks)))
+
+
 def find_odd_ranks(standings: Sequence[Standing]) -> tuple[int, ...]:
     """Those the others wait for: whoever is not in torch.distributed, else whoever is not where most are."""
     waiting = [standing for standing in standings if _WAITING in _innermost(standing).file]

@@ -44,7 +44,7 @@ def _render_failure(
         origin += f" (x{len(failure.same) + 1}: the same on {describe_ranks(failure.same)})"
     if not chosen:  # its output did not pass through us
         chosen, origin = choose_lines(read_recorded(failure.error_file)), "what @record wrote"
-    hint = find_hint(chosen, worker.returncode)
+    hint = find_hint(chosen, worker.returncode) or result.hint
     if hint:
         head.append(f"  hint:   {hint}")
     return head, [f"  {origin}:", "", *chosen] if chosen else []
@@ -66,7 +66,8 @@ def _render_stall(result: RunResult, workers: tuple[WorkerRecord, ...]) -> tuple
 
 def _render_end(result: RunResult, workers: tuple[WorkerRecord, ...]) -> list[str]:
     lines = [f"ddplaunch: {result.reason}, after {describe_seconds(result.seconds)}"]
-    return lines + _render_fates("workers", workers) + _render_unkillable(workers) + _render_logs(result)
+    lines += _render_fates("workers", workers) + _render_unkillable(workers) + _render_logs(result)
+    return lines + ([f"  hint:   {result.hint}"] if result.hint else [])
 
 
 def _render_logs(result: RunResult) -> list[str]:

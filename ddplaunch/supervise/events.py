@@ -40,7 +40,17 @@ class ProgressSampled(Record):
     output_at: float
 
 
-Event = WorkerExited | SignalReceived | DeadlinePassed | ProgressSampled
+class StopOrdered(Record):
+    """Something happened on another node that ends the attempt here as well."""
+
+    at: float
+    text: str
+    signum: int
+    aborts: bool  # the whole run stalls: tell where everybody stands
+    kills: bool  # somebody there is out of patience
+
+
+Event = WorkerExited | SignalReceived | DeadlinePassed | ProgressSampled | StopOrdered
 
 
 # --- causes: the event that ends an attempt ---------------------------------------------------------
@@ -55,7 +65,7 @@ class TimedOut(Record):
     at: float
 
 
-Cause = WorkerExited | SignalReceived | Stalled | TimedOut
+Cause = WorkerExited | SignalReceived | Stalled | TimedOut | StopOrdered
 
 
 # --- actions ----------------------------------------------------------------------------------------
@@ -103,4 +113,19 @@ class Announce(Record):
     kill_in: float  # seconds until SIGKILL
 
 
-Action = SignalWorkers | AbortWorkers | KillWorkers | ClearGroup | SampleProgress | SuspendLauncher | Announce
+class Remark(Record):
+    """Tell the user something else."""
+
+    text: str
+
+
+Action = (
+    SignalWorkers
+    | AbortWorkers
+    | KillWorkers
+    | ClearGroup
+    | SampleProgress
+    | SuspendLauncher
+    | Announce
+    | Remark
+)

@@ -26,9 +26,9 @@ SWEEPS, PAUSE_SECONDS = 4, 0.1
 class Guardian:
     """A running guardian, seen from the launcher."""
 
-    def __init__(self, run_id: str, run_directory: str) -> None:
+    def __init__(self, marks: tuple[str, ...], run_directory: str) -> None:
         read, self._write = os.pipe()
-        self.pid = fork_quietly(lambda: _guard(read, run_id, run_directory))
+        self.pid = fork_quietly(lambda: _guard(read, marks, run_directory))
         os.close(read)
 
     def dismiss(self) -> None:
@@ -46,7 +46,7 @@ class Guardian:
         os.close(self._write)
 
 
-def _guard(read: int, run_id: str, run_directory: str) -> "NoReturn":
+def _guard(read: int, marks: tuple[str, ...], run_directory: str) -> "NoReturn":
     """The guardian's whole life. It holds nothing of the launcher's but the pipe."""
     try:
         _settle(read)
@@ -57,7 +57,7 @@ def _guard(read: int, run_id: str, run_directory: str) -> "NoReturn":
         os.read(0, 1)  # nobody ever writes: this returns when the launcher is gone
         deadline = time.monotonic() + SWEEP_SECONDS
         for _ in range(SWEEPS):
-            kill_ours(run_id, launcher=None, known=(os.getpid(),), deadline=deadline)
+            kill_ours(marks, launcher=None, known=(os.getpid(),), deadline=deadline)
             time.sleep(PAUSE_SECONDS)
         remove_run_directory(run_directory)
     finally:

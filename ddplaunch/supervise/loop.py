@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from ddplaunch.output.pump import Pump
 from ddplaunch.output.sink import Sink
 from ddplaunch.output.streams import Stream
+from ddplaunch.record import TYPE_CHECKING
 from ddplaunch.supervise.events import (
     AbortWorkers,
     Action,
@@ -18,9 +19,11 @@ from ddplaunch.supervise.events import (
     Event,
     KillWorkers,
     ProgressSampled,
+    Remark,
     SampleProgress,
     SignalReceived,
     SignalWorkers,
+    StopOrdered,
     SuspendLauncher,
     WorkerExited,
 )
@@ -39,6 +42,9 @@ from ddplaunch.supervise.signals import SignalPipe
 from ddplaunch.supervise.spawn import Worker
 from ddplaunch.supervise.state import STOP_SIGNALS, Phase, State, step
 from ddplaunch.supervise.tether import Tether
+
+if TYPE_CHECKING:
+    from ddplaunch.nodes.company import Company
 
 # What a terminal sends to everybody in its foreground.
 _TERMINAL_SIGNALS = frozenset({signal.SIGINT, signal.SIGQUIT})
@@ -59,10 +65,12 @@ class Supervisor:
         tether: Tether,
         signal_scope: str,
         when_all_spoke: Callable[[], None],
+        company: "Company | None" = None,
     ) -> None:
         self.workers = {worker.spec.rank: worker for worker in workers}
         self.state = state
-        self._tether = tether
+        self._tether, self._company = tether, company
+        self._company_fds: set[int] = set()
         self._signals_groups = signal_scope == "group"
         self._selector = selectors.DefaultSelector()
         self._selector.register(signals.fd, selectors.EVENT_READ, signals)
@@ -91,9 +99,11 @@ class Supervisor:
             if not STOP_SIGNALS.isdisjoint(self._serve_readers(deadline)):
                 return
 
-    def rest(self, deadline: float) -> SignalReceived | None:
+    def rest(
+        self, deadline: float | None, is_enough: Callable[[], bool] = lambda: False
+    ) -> SignalReceived | None:
         """Nothing to do until then, unless a signal asks for the end."""
-        while not self._is_past(deadline):
+        while not self._is_past(deadline) and not is_enough():
             for signum in self._serve_readers(deadline):
                 if signum in STOP_SIGNALS:
                     return SignalReceived(signum, time.monotonic())
@@ -113,6 +123,8 @@ class Supervisor:
             self._perform(action)
         if isinstance(event, WorkerExited):
             self._take_leave(event)
+        if self._company is not None:
+            self._company.update(self.state)
 
     def _perform(self, action: Action) -> None:
         match action:
@@ -133,6 +145,8 @@ class Supervisor:
                 os.kill(os.getpid(), signal.SIGSTOP)
             case Announce():
                 self._announce(action)
+            case Remark(text=text):
+                self.pump.say(f"ddplaunch: {text}\n")
 
     def _signal(self, order: SignalWorkers) -> None:
         for rank in order.ranks:
@@ -180,6 +194,7 @@ class Supervisor:
                 case Guardian():
                     self._replace_guardian()
         now = time.monotonic()
+        yield from self._hear_company()
         for signum in received:
             yield SignalReceived(signum, now, signum in _TERMINAL_SIGNALS and self._tether.is_from_terminal())
         exited += [self.workers[rank] for rank in self.state.alive if self._lacks_pidfd(rank)]
@@ -195,7 +210,7 @@ class Supervisor:
             self._when_all_spoke()
 
     def _next_timeout(self) -> float | None:
-        times = [self.state.deadline, self.pump.deadline]
+        times = [self.state.deadline, self.pump.deadline, self._watch_company()]
         if self._ending:  # grandchildren do not tell when they leave
             times.append(time.monotonic() + GROUP_LOOK_SECONDS)
         return _timeout(min((at for at in times if at is not None), default=None))
@@ -215,15 +230,37 @@ class Supervisor:
     def _serve_readers(self, deadline: float | None) -> list[int]:
         """Wait once, for readers of our output and for signals, which are returned."""
         received: list[int] = []
-        for key, _ in self._selector.select(_timeout(deadline)):
+        times = [at for at in (deadline, self._watch_company()) if at is not None]
+        for key, _ in self._selector.select(_timeout(min(times, default=None))):
             if isinstance(key.data, SignalPipe):
                 received += key.data.read()
             elif isinstance(key.data, Sink):
                 key.data.flush()
             elif isinstance(key.data, Guardian):
                 self._replace_guardian()
+        self._hear_company()
         self.pump.balance()
         return received
+
+    def _watch_company(self) -> float | None:
+        """Listen to whatever the channel listens to now; when it wants to be asked even if nothing comes."""
+        if self._company is None:
+            return None
+        wanted = set(self._company.fds)
+        for fd in self._company_fds - wanted:
+            self._selector.unregister(fd)
+        for fd in wanted - self._company_fds:
+            self._selector.register(fd, selectors.EVENT_READ, None)
+        self._company_fds = wanted
+        return self._company.deadline
+
+    def _hear_company(self) -> "list[StopOrdered]":
+        if self._company is None:
+            return []
+        orders = self._company.receive()
+        for notice in self._company.take_notices():
+            self.pump.say(f"ddplaunch: {notice}\n")
+        return orders
 
     def _is_past(self, deadline: float | None) -> bool:
         return deadline is not None and time.monotonic() >= deadline

@@ -12,12 +12,14 @@ class RestartPolicy(Record):
     backoff_seconds: float  # before the first restart; doubled for every further one
 
 
-def plan_restart(policy: RestartPolicy, cause: Cause | None, attempt: int) -> float | None:
-    """Seconds to wait before the next attempt, or None: it is over.
+def is_mishap(cause: Cause | None) -> bool:
+    """Whoever asked for the end by a signal or --timeout gets it."""
+    return isinstance(cause, WorkerExited | Stalled)
 
-    Whoever asked for the end by a signal or --timeout gets it.
-    """
-    if not isinstance(cause, WorkerExited | Stalled) or attempt >= policy.max_restarts:
+
+def plan_restart(policy: RestartPolicy, may_retry: bool, attempt: int) -> float | None:
+    """Seconds to wait before the next attempt, or None: it is over."""
+    if not may_retry or attempt >= policy.max_restarts:
         return None
     most = max(policy.backoff_seconds, LONGEST_BACKOFF_SECONDS)
     return float(min(policy.backoff_seconds * 2 ** min(attempt, 30), most))

@@ -2,6 +2,8 @@
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 _WATCHED = (
@@ -48,6 +50,16 @@ class SignalPipe:
         signal.set_wakeup_fd(-1)
         os.close(self.fd)
         os.close(self._write)
+
+
+@contextmanager
+def catch_signals() -> Iterator[SignalPipe]:
+    """From before the first worker until the last word: none can be left behind by a signal."""
+    pipe = SignalPipe()
+    try:
+        yield pipe
+    finally:
+        pipe.close()
 
 
 def _note(signum: int, frame: FrameType | None) -> None:

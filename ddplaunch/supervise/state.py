@@ -6,7 +6,8 @@ An attempt is watched, then stopped, then killed, then over:
          \\                               \\                                          |
           `---all workers succeed--> OVER <-`------------ all are gone, or given up --'
 
-The cause is the first of: a worker fails, a signal asks for the end, all workers stall, time is up.
+The cause is the first of: a worker fails, a signal asks for the end, all workers stall, time is up, another
+node of the run has one of these.
 """
 
 import signal
@@ -23,10 +24,12 @@ from ddplaunch.supervise.events import (
     Event,
     KillWorkers,
     ProgressSampled,
+    Remark,
     SampleProgress,
     SignalReceived,
     SignalWorkers,
     Stalled,
+    StopOrdered,
     SuspendLauncher,
     TimedOut,
     WorkerExited,
@@ -61,6 +64,7 @@ class Phase(Enum):
 class State(Record):
     alive: frozenset[int]
     grace_seconds: float
+    begun_at: float = 0.0
     phase: Phase = Phase.WATCHING
     cause: Cause | None = None  # why the attempt ends, unless everybody succeeds
     kill_at: float | None = None  # the end of the grace, or of the patience with SIGKILL
@@ -76,6 +80,9 @@ class State(Record):
     sample_at: float | None = None  # when to look for progress again
     sample: ProgressSampled | None = None  # the last look
     progress_at: float = 0.0  # when progress was last seen
+    is_shared: bool = False  # other nodes belong to the run: only together can they stall, or be suspended
+    is_silent: bool = False  # the workers here do not get anywhere
+    is_impatient: bool = False  # somebody asked twice
 
     @property
     def deadline(self) -> float | None:
@@ -93,15 +100,18 @@ def begin(
     grace_seconds: float,
     stall_seconds: float | None = None,
     timeout_at: float | None = None,
+    is_shared: bool = False,
 ) -> State:
     """All workers have been started."""
     return State(
         alive=ranks,
         grace_seconds=grace_seconds,
+        begun_at=at,
         timeout_at=timeout_at,
         stall_seconds=stall_seconds,
         sample_at=None if stall_seconds is None else at,
         progress_at=at,
+        is_shared=is_shared,
     )
 
 
@@ -112,6 +122,8 @@ def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
             return _worker_exited(state, event)
         case SignalReceived(signum=signum) if signum in STOP_SIGNALS:
             return _stop_requested(state, event)
+        case SignalReceived(signum=signal.SIGTSTP) if state.is_shared:
+            return state, (Remark("Ctrl-Z is ignored: the other nodes would take this one for lost"),)
         case SignalReceived(signum=signal.SIGTSTP):
             return state, (SignalWorkers(state.alive, signal.SIGSTOP), SuspendLauncher())
         case SignalReceived(signum=signum):  # USR1, USR2, CONT, WINCH: the workers' business
@@ -123,6 +135,8 @@ def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
             return _stop_deadline_passed(state, at)
         case ProgressSampled():
             return _progress_sampled(state, event)
+        case StopOrdered():
+            return _stop_ordered(state, event)
 
 
 def _worker_exited(state: State, event: WorkerExited) -> tuple[State, tuple[Action, ...]]:
@@ -155,7 +169,7 @@ def _stop_requested(state: State, event: SignalReceived) -> tuple[State, tuple[A
         return state, ()
     if event.signum == signal.SIGINT:
         if was_interrupted:
-            return _kill(state, event.at)
+            return _kill(state._replace(is_impatient=True), event.at)
         left = (state.kill_at or event.at) - event.at
         return state._replace(interrupted=event), (Announce(state.alive, event.signum, left),)
     if event.signum != signal.SIGTERM:
@@ -164,7 +178,24 @@ def _stop_requested(state: State, event: SignalReceived) -> tuple[State, tuple[A
         return state._replace(terminated_at=event.at), ()
     if event.at - state.terminated_at < TERM_WINDOW_SECONDS:
         return state, ()
-    return _kill(state, event.at)
+    return _kill(state._replace(is_impatient=True), event.at)
+
+
+def _stop_ordered(state: State, order: StopOrdered) -> tuple[State, tuple[Action, ...]]:
+    """By the same rules as if it had happened here."""
+    actions: tuple[Action, ...] = ()
+    if state.phase is Phase.WATCHING and order.aborts:
+        state = _stopping(state, order, min(state.grace_seconds, ABORT_SECONDS))
+        return state, (AbortWorkers(state.alive),)
+    if state.phase is Phase.WATCHING:
+        state = _stopping(state, order, state.grace_seconds)
+        actions = _ask_to_stop(state, order.signum)
+        if order.signum == signal.SIGINT:
+            actions += (Remark(f"{order.text}: stopping, up to {state.grace_seconds:.0f} s"),)
+    if state.phase is Phase.STOPPING and order.kills:
+        state, further = _kill(state, order.at)
+        actions += further
+    return state, actions
 
 
 def _is_ctrl_c(event: object) -> bool:
@@ -204,7 +235,8 @@ def _progress_sampled(state: State, sample: ProgressSampled) -> tuple[State, tup
         state = state._replace(progress_at=sample.at)
     state = state._replace(sample=sample)
     silent_seconds = sample.at - state.progress_at
-    if silent_seconds < stall_seconds:
+    state = state._replace(is_silent=silent_seconds >= stall_seconds)
+    if not state.is_silent or state.is_shared:
         return state, ()
     state = _stopping(state, Stalled(sample.at, silent_seconds), min(state.grace_seconds, ABORT_SECONDS))
     return state, (AbortWorkers(state.alive),)

@@ -15,14 +15,17 @@ EMPTY_LOOKS = 3
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def probe_processes(run_id: str) -> list[ProcessFacts]:
-    """Every live process that may be looked at; none on systems without /proc."""
+def probe_processes(marks: tuple[str, ...]) -> list[ProcessFacts]:
+    """Every live process that may be looked at; none on systems without /proc.
+
+    `marks` are settings that all processes of the run on this node have in their environment.
+    """
     try:
         names = os.listdir("/proc")
     except OSError:
         return []
-    mark = f"DDPLAUNCH_RUN_ID={run_id}".encode()
-    found = (_probe_process(int(name), mark) for name in names if name.isdigit())
+    wanted = {mark.encode() for mark in marks}
+    found = (_probe_process(int(name), wanted) for name in names if name.isdigit())
     return [process for process in found if process is not None]
 
 
@@ -33,7 +36,7 @@ def probe_started(pid: int) -> int | None:
 
 
 def kill_ours(
-    run_id: str, launcher: int | None, known: Collection[int], deadline: float
+    marks: tuple[str, ...], launcher: int | None, known: Collection[int], deadline: float
 ) -> list[ProcessFacts]:
     """SIGKILL until nothing of the run is left; whoever is left at the deadline is returned.
 
@@ -41,7 +44,7 @@ def kill_ours(
     """
     empty_looks = 0
     while True:
-        ours = find_ours(probe_processes(run_id), launcher, known)
+        ours = find_ours(probe_processes(marks), launcher, known)
         for process in ours:
             _kill(process)
         empty_looks = 0 if ours else empty_looks + 1
@@ -71,7 +74,7 @@ def _kill(process: ProcessFacts) -> None:
         os.close(pidfd)
 
 
-def _probe_process(pid: int, mark: bytes) -> ProcessFacts | None:
+def _probe_process(pid: int, marks: set[bytes]) -> ProcessFacts | None:
     fields = _read_stat(pid)
     if fields is None or fields[0] in ("Z", "X"):
         return None
@@ -81,7 +84,7 @@ def _probe_process(pid: int, mark: bytes) -> ProcessFacts | None:
         started=int(fields[19]),
         work=Work((int(fields[11]) + int(fields[12])) / _TICKS, _probe_moved_bytes(pid)),
         command=_read(pid, "cmdline").replace(b"\0", b" ").decode("utf-8", "backslashreplace").strip(),
-        is_marked=mark in _read(pid, "environ").split(b"\0"),
+        is_marked=marks <= set(_read(pid, "environ").split(b"\0")),
     )
 
 

@@ -22,13 +22,13 @@ HELPER_SECONDS = 0.5  # for helpers of a finished worker to notice that it is ov
 class Tether:
     """Opened before the first worker of a run, released when the launcher is about to leave."""
 
-    def __init__(self, run_id: str, run_directory: str) -> None:
-        self._run_id, self._run_directory = run_id, run_directory
+    def __init__(self, marks: tuple[str, ...], run_directory: str) -> None:
+        self._marks, self._run_directory = marks, run_directory
         # Orphans of workers come to us, not to init: ours to find and to end. But not after
         # `something & exec ddplaunch ...`: they could be that something's.
         self._orphans_are_ours = not has_children() and adopt_orphans()
         self.lifeline = Lifeline()
-        self.guardian: Guardian | None = Guardian(run_id, run_directory)
+        self.guardian: Guardian | None = Guardian(marks, run_directory)
         self._guardians = 1
         self._canary: Canary | None = None
 
@@ -48,14 +48,14 @@ class Tether:
         self.guardian.forget()
         self._guardians += 1
         mended = self._guardians <= MOST_GUARDIANS
-        self.guardian = Guardian(self._run_id, self._run_directory) if mended else None
+        self.guardian = Guardian(self._marks, self._run_directory) if mended else None
 
     def sample_work(self, workers: Collection[int]) -> "dict[int, Work]":
         """What the workers have done, and the orphans of theirs that came to us."""
         from ddplaunch.supervise.census import find_ours, sum_work
         from ddplaunch.supervise.sweep import probe_processes
 
-        processes = probe_processes(self._run_id)
+        processes = probe_processes(self._marks)
         ours = find_ours(processes, self._launcher(), self._known())
         orphans = [process.pid for process in ours if process.parent == os.getpid()]
         return sum_work(processes, {*workers, *orphans})
@@ -65,7 +65,7 @@ class Tether:
         from ddplaunch.supervise.sweep import kill_ours
 
         deadline = time.monotonic() + SWEEP_SECONDS
-        return kill_ours(self._run_id, self._launcher(), self._known(), deadline)
+        return kill_ours(self._marks, self._launcher(), self._known(), deadline)
 
     def find_helpers(self) -> "list[ProcessFacts]":
         """What still runs after every worker has succeeded."""
@@ -73,7 +73,7 @@ class Tether:
         from ddplaunch.supervise.sweep import await_leaving, probe_processes
 
         return await_leaving(
-            lambda: find_ours(probe_processes(self._run_id), self._launcher(), self._known()),
+            lambda: find_ours(probe_processes(self._marks), self._launcher(), self._known()),
             time.monotonic() + HELPER_SECONDS,
         )
 

@@ -83,7 +83,7 @@ def test_a_pid_that_changed_hands_between_look_and_blow_is_spared() -> None:
 
 
 def test_a_look_at_this_machine_finds_nobody_of_an_unknown_run() -> None:
-    assert find_ours(probe_processes("no-such-run"), launcher=None, known=()) == []
+    assert find_ours(probe_processes(("DDPLAUNCH_RUN_ID=no-such-run",)), launcher=None, known=()) == []
 
 
 def _start_with_pid(pid: int) -> "subprocess.Popen[bytes]":

@@ -73,7 +73,7 @@ def test_everything_a_worker_is_promised() -> None:
         "TORCHELASTIC_MAX_RESTARTS": "0",
         "TORCHELASTIC_RUN_ID": "run",
         "TORCHELASTIC_USE_AGENT_STORE": "False",
-        "TORCHELASTIC_ERROR_FILE": "/tmp/ddplaunch-run/attempt_0_rank_3_error.json",
+        "TORCHELASTIC_ERROR_FILE": "/tmp/ddplaunch-run-node1/attempt_0_rank_3_error.json",
         "DDPLAUNCH_RUN_ID": "run",
         "DDPLAUNCH_ATTEMPT": "0",
         "OMP_NUM_THREADS": "4",

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from ddplaunch.supervise.events import Cause, SignalReceived, Stalled, TimedOut, WorkerExited
-from ddplaunch.supervise.restart import RestartPolicy, find_obstacle, plan_restart
+from ddplaunch.supervise.restart import RestartPolicy, find_obstacle, is_mishap, plan_restart
 
 FAILED = WorkerExited(1, 1, 50.0)
 THRICE = RestartPolicy(max_restarts=3, min_uptime_seconds=10, backoff_seconds=2.0)
@@ -25,7 +25,7 @@ THRICE = RestartPolicy(max_restarts=3, min_uptime_seconds=10, backoff_seconds=2.
     ],
 )
 def test_pauses(cause: Cause | None, attempt: int, pause: float | None) -> None:
-    assert plan_restart(THRICE, cause, attempt) == pause
+    assert plan_restart(THRICE, is_mishap(cause), attempt) == pause
 
 
 def test_what_is_in_the_way_of_a_restart_is_said() -> None:
@@ -36,5 +36,5 @@ def test_what_is_in_the_way_of_a_restart_is_said() -> None:
 
 def test_doubling_ends_at_five_minutes_and_never_below_what_was_asked_for() -> None:
     patient = THRICE._replace(max_restarts=10**6)
-    assert plan_restart(patient, FAILED, 900_000) == 300.0
-    assert plan_restart(patient._replace(backoff_seconds=1000), FAILED, 5) == 1000.0
+    assert plan_restart(patient, True, 900_000) == 300.0
+    assert plan_restart(patient._replace(backoff_seconds=1000), True, 5) == 1000.0

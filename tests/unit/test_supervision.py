@@ -14,6 +14,7 @@ from ddplaunch.supervise.events import (
     Event,
     KillWorkers,
     ProgressSampled,
+    Remark,
     SampleProgress,
     SignalReceived,
     SignalWorkers,
@@ -215,7 +216,7 @@ def test_every_history_ends_with_nobody_alive(events: list[Event]) -> None:
             break
         state, actions = step(state, event)
         for action in actions:
-            if not isinstance(action, ClearGroup | SampleProgress | SuspendLauncher):
+            if not isinstance(action, ClearGroup | SampleProgress | SuspendLauncher | Remark):
                 assert action.ranks <= state.alive
     for rank in sorted(state.alive):
         if state.phase is not Phase.OVER:

@@ -1,0 +1,90 @@
+"""What the nodes of a run must agree on before it starts, and what they should. [pure]"""
+
+from collections.abc import Callable
+
+from ddplaunch.errors import Problem
+from ddplaunch.nodes.messages import Hello
+from ddplaunch.record import Record
+from ddplaunch.words import describe_seconds
+
+EXIT_JOIN = 4
+
+_SHOWN_DIGITS = 8  # of a digest
+
+
+class Field(Record):
+    """One thing to compare, as a user knows it. Empty means unknown, and is not compared."""
+
+    name: str
+    value: Callable[[Hello], object]
+    shown: Callable[[Hello], str]
+    hint: str = ""
+
+
+_MUST = (
+    Field("purpose", lambda h: h.purpose, lambda h: "a check" if h.purpose == "check" else "a launch"),
+    Field("--rdzv-id", lambda h: h.run_name or "none", lambda h: h.run_name or "none",
+          "this is another run's master: give each run a --master-port of its own"),
+    Field("--nnodes", lambda h: h.nnodes, lambda h: str(h.nnodes), "the same --nnodes on every node"),
+    Field("--master-port", lambda h: h.master_port, lambda h: str(h.master_port),
+          "the same --master-port on every node"),
+    Field("--max-restarts", lambda h: h.max_restarts, lambda h: str(h.max_restarts),
+          "the same --max-restarts on every node"),
+    Field("the script", lambda h: h.script_digest or h.script, lambda h: _show_script(h),
+          "copy the same file to every node"),
+    Field("torch", lambda h: h.torch, lambda h: h.torch, "install the same version of torch on every node"),
+)  # fmt: skip
+
+_SHOULD = (
+    Field("the script's arguments", lambda h: h.arguments_digest, lambda h: _shorten(h.arguments_digest)),
+    Field("ddplaunch", lambda h: h.ddplaunch, lambda h: h.ddplaunch),
+    Field("Python", lambda h: h.python, lambda h: h.python),
+    Field("--stall-timeout", lambda h: h.stall_seconds + 1, lambda h: _show_seconds(h.stall_seconds)),
+)  # fmt: skip
+
+
+def find_disagreements(first: Hello, node: int, other: Hello) -> tuple[Problem, ...]:
+    """What keeps `other` out of a run that node 0 began as `first`."""
+    return tuple(
+        Problem(
+            f"the nodes do not agree on {field.name}",
+            _show_both(field, first, node, other),
+            field.hint,
+            EXIT_JOIN,
+        )
+        for field in _differing(_MUST, first, other)
+    )
+
+
+def find_doubts(first: Hello, node: int, other: Hello) -> tuple[str, ...]:
+    """What differs, and may be meant."""
+    return tuple(
+        f"{field.name}: {_show_both(field, first, node, other)}"
+        for field in _differing(_SHOULD, first, other)
+    )
+
+
+def _differing(fields: tuple[Field, ...], first: Hello, other: Hello) -> list[Field]:
+    return [
+        field
+        for field in fields
+        if field.value(first) and field.value(other) and field.value(first) != field.value(other)
+    ]
+
+
+def _show_both(field: Field, first: Hello, node: int, other: Hello) -> str:
+    return (
+        f"{field.shown(first)} on node 0 ({first.host}), {field.shown(other)} on node {node} ({other.host})"
+    )
+
+
+def _shorten(digest: str) -> str:
+    return digest[:_SHOWN_DIGITS]
+
+
+def _show_script(hello: Hello) -> str:
+    return f"{hello.script} ({_shorten(hello.script_digest)})" if hello.script_digest else hello.script
+
+
+def _show_seconds(seconds: float) -> str:
+    return describe_seconds(seconds) if seconds else "none"

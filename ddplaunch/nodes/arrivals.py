@@ -1,0 +1,88 @@
+"""Hearing from nodes: from those that belong to the run, from newcomers, from strangers. [pure]"""
+
+from ddplaunch.nodes import verdicts
+from ddplaunch.nodes.events import LOCAL, Action, Heard, Misheard, Say, Send
+from ddplaunch.nodes.messages import LEAVE, Orders, Verdict
+from ddplaunch.nodes.newcomers import Decision, receive_newcomer
+from ddplaunch.nodes.roster import LATE_SECONDS, Member, Phase, State, leave, lose, with_member
+
+MOST_TURNED_AWAY = 8
+MOST_WARNINGS = 8
+
+
+def hear(state: State, event: Heard) -> tuple[State, tuple[Action, ...]]:
+    status, peer = event.status, event.peer
+    known = state.members.get(status.node)
+    if known is None or known.status.key != status.key:
+        return _hear_newcomer(state, event, known)
+    if status.number <= known.status.number:  # replayed, or overtaken by what it said since
+        return state, ()
+    end = known.end
+    if status.ending is not None and (end is None or end.attempt != status.attempt):
+        end = verdicts.date_ending(status, event.at)
+    state = with_member(state, Member(status, peer, known.since, end))
+    return state, (Send(peer, state.orders),)
+
+
+def _hear_newcomer(state: State, event: Heard, known: Member | None) -> tuple[State, tuple[Action, ...]]:
+    status, peer = event.status, event.peer
+    if state.phase in (Phase.LEAVING, Phase.OVER):
+        return state, (Send(peer, state.orders),)
+    first = state.members.get(0)
+    decision = receive_newcomer(
+        status,
+        first=status if first is None else first.status,
+        is_local=peer == LOCAL,
+        rival=known.status if known is not None and known.down_since is None else None,
+        is_forming=state.phase is Phase.GATHERING and state.attempt == 0,
+        has_room=state.phase is Phase.GATHERING or state.may_restart,
+    )
+    if decision.problems and decision.concerns_all:
+        state, actions = leave(state, event.at, verdicts.refuse(decision.problems), LATE_SECONDS)
+        return state, (Send(peer, state.orders), *actions)
+    if decision.problems:
+        return state, (Send(peer, _refusal(state, verdicts.refuse(decision.problems))),)
+    if known is not None:  # it was started again: the one before is lost
+        state = lose(state, known, known.down_since or event.at)
+    return _admit(state, event, decision)
+
+
+def _admit(state: State, event: Heard, decision: Decision) -> tuple[State, tuple[Action, ...]]:
+    status, at = event.status, event.at
+    is_early = state.phase is Phase.GATHERING
+    end = verdicts.date_ending(status, at) if status.ending is not None and is_early else None
+    since = state.attempt if is_early else state.attempt + 1
+    state = with_member(state, Member(status, event.peer, since, end))
+    if is_early and state.attempt == 0:
+        state = state._replace(gather_until=min(state.gather_until, at + status.hello.join_seconds))
+    warnings = (*state.orders.warnings, *decision.warnings)[:MOST_WARNINGS]
+    state = state._replace(orders=state.orders._replace(warnings=warnings))
+    return state, (Send(event.peer, state.orders),)
+
+
+def mishear(state: State, event: Misheard) -> tuple[Action, ...]:
+    """Another version is told so, in words of ours that it may understand; noise is not answered."""
+    if event.version is None:
+        return ()
+    return (Send(event.peer, _refusal(state, verdicts.refuse_version(event.version))),)
+
+
+def miss(state: State, peer: bytes, at: float) -> State:
+    """A connection is gone; whose it was has a while to come back."""
+    for member in state.members.values():
+        if member.peer == peer and peer != LOCAL and member.down_since is None:
+            return with_member(state, member._replace(down_since=at))
+    return state
+
+
+def turn_away(state: State, address: str) -> tuple[State, tuple[Action, ...]]:
+    if address in state.turned_away or len(state.turned_away) >= MOST_TURNED_AWAY:
+        return state, ()
+    state = state._replace(turned_away=(*state.turned_away, address))
+    why = "it has another DDPLAUNCH_TOKEN, or none, or is no ddplaunch"
+    return state, (Say(f"note: turned away {address or 'somebody'}: {why}"),)
+
+
+def _refusal(state: State, verdict: Verdict) -> Orders:
+    """For one node alone."""
+    return state.orders._replace(stage=LEAVE, verdict=verdict, number=state.orders.number + 1)

@@ -1,0 +1,38 @@
+"""--check on many nodes at once: does every node see node 0, and how far away is it?"""
+
+from ddplaunch.config.resolve import LaunchConfig
+from ddplaunch.errors import LaunchError, Problem
+from ddplaunch.nodes.meeting import find_self, open_company
+from ddplaunch.nodes.messages import Seen
+from ddplaunch.plan.model import LaunchPlan
+from ddplaunch.record import Record
+from ddplaunch.supervise.signals import catch_signals
+
+CHECK_SECONDS = 15.0  # who looks for mistakes does not wait for ten minutes, unless asked to
+
+
+class Meeting(Record):
+    """Who came, as node 0 saw it, and what kept the nodes apart."""
+
+    seen: tuple[Seen, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def check_together(config: LaunchConfig, plan: LaunchPlan, token: str) -> Meeting:
+    """Meet the other nodes, which run --check as well."""
+    if config.sources["join_timeout"] == "default":
+        config = config._replace(join_timeout=CHECK_SECONDS)
+    try:
+        with catch_signals() as signals:
+            misplaced = find_self(config, plan, signals) if plan.node_rank == 0 else None
+            if misplaced is not None:
+                return Meeting(problems=(misplaced,))
+            with open_company(config, plan, token, signals) as company:
+                orders = company.measure()
+    except LaunchError as failure:
+        return Meeting(problems=failure.problems)
+    verdict = orders.verdict
+    if verdict is None or verdict.outcome == "check":
+        return Meeting(orders.seen)
+    problem = Problem(verdict.reason, exit_code=verdict.exit_code)
+    return Meeting(orders.seen, verdict.problems or (problem,))

@@ -1,0 +1,238 @@
+"""A node's contact to node 0: found, lost, found again, or given up. [pure]
+
+LOOKING --somebody answers--> CALLING --hands are shaken--> TALKING <--> CUT --too long--> GONE
+   \\                            \\                                        /
+    `--time is up, no use---------`-- it is no ddplaunch --> GONE <-------'
+"""
+
+from enum import Enum
+
+from ddplaunch.errors import Problem
+from ddplaunch.nodes.agreement import EXIT_JOIN
+from ddplaunch.record import Record
+
+LOOK_AGAIN_SECONDS = 0.3
+LOOK_SLOWLY_SECONDS = 2.0
+STRANGER_SECONDS = 4.0  # somebody who has not made sense for so long is no ddplaunch
+# Nobody listens where node 0 did: its launcher is gone. Not at the first try, which may have hit a moment.
+REFUSED_SECONDS = 2.0
+
+
+class Phase(Enum):
+    LOOKING = "looking"
+    CALLING = "calling"
+    TALKING = "talking"
+    CUT = "cut"
+    GONE = "gone"
+
+
+class Terms(Record):
+    """Whom to find, and for how long."""
+
+    host: str
+    port: int
+    has_token: bool
+    patience_seconds: float
+    heartbeat_seconds: float
+
+    @property
+    def place(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+# --- events -----------------------------------------------------------------------------------------
+
+
+class Scouted(Record):
+    """A look at node 0's address: the address that answered, or what was tried."""
+
+    reached: str
+    error: str
+    is_refused: bool
+    at: float
+
+
+class Shaken(Record):
+    at: float
+
+
+class NotShaken(Record):
+    speaks_otherwise: bool
+    at: float
+
+
+class Broken(Record):
+    at: float
+
+
+class Understood(Record):
+    """Orders came: node 0 is what we took it for."""
+
+    at: float
+
+
+class Elapsed(Record):
+    at: float
+
+
+Event = Scouted | Shaken | NotShaken | Broken | Understood | Elapsed
+
+# --- actions ----------------------------------------------------------------------------------------
+
+
+class SendScout(Record):
+    """Look whether somebody listens there."""
+
+
+class Call(Record):
+    address: str
+
+
+class SayAgain(Record):
+    """Over a new connection: everything."""
+
+
+class GiveUp(Record):
+    """It never comes to a contact."""
+
+    problem: Problem
+
+
+class Miss(Record):
+    """Node 0 is lost."""
+
+    reason: str
+
+
+Action = SendScout | Call | SayAgain | GiveUp | Miss
+
+
+class State(Record):
+    terms: Terms
+    join_until: float
+    phase: Phase = Phase.LOOKING
+    look_at: float | None = None  # when to send the next scout; None: one is underway, or none is needed
+    looks: int = 0
+    trouble: str = ""  # what was tried last, in words
+    strange_since: float | None = None
+    is_understood: bool = False
+    cut_at: float = 0.0
+    refused_since: float | None = None
+
+    @property
+    def deadline(self) -> float | None:
+        times = [self.look_at]
+        if self.phase in (Phase.LOOKING, Phase.CALLING):
+            times.append(self.join_until)
+        if self.phase is Phase.CUT:
+            times.append(self.cut_at + self.terms.patience_seconds)
+        if self.strange_since is not None:
+            times.append(self.strange_since + STRANGER_SECONDS)
+        return min((at for at in times if at is not None), default=None)
+
+
+def begin(terms: Terms, at: float, join_seconds: float) -> State:
+    return State(terms, at + join_seconds, look_at=at)
+
+
+def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
+    if state.phase is Phase.GONE:
+        return state, ()
+    match event:
+        case Scouted():
+            return _scouted(state, event)
+        case Shaken(at=at):
+            since = None if state.is_understood else (state.strange_since or at)
+            state = state._replace(phase=Phase.TALKING, strange_since=since, refused_since=None, look_at=None)
+            return state, (SayAgain(),)
+        case NotShaken():
+            return _not_shaken(state, event)
+        case Broken(at=at) if state.phase is Phase.TALKING and state.is_understood:
+            return state._replace(phase=Phase.CUT, cut_at=at, look_at=at, looks=0), ()
+        case Broken():  # before the first word: it may be no ddplaunch
+            return state._replace(phase=Phase.CALLING), ()
+        case Understood():
+            return state._replace(is_understood=True, strange_since=None), ()
+        case Elapsed(at=at):
+            return _elapsed(state, at)
+
+
+def _scouted(state: State, event: Scouted) -> tuple[State, tuple[Action, ...]]:
+    state = state._replace(looks=state.looks + 1)
+    pause = LOOK_AGAIN_SECONDS if state.looks < 10 else LOOK_SLOWLY_SECONDS
+    if state.phase is Phase.CUT:
+        since = (state.refused_since or event.at) if event.is_refused else None
+        state = state._replace(refused_since=since, look_at=event.at + pause)
+        if since is not None and event.at - since >= REFUSED_SECONDS:
+            return _miss(state, "nobody listens there any more: its launcher is gone")
+        return state, ()
+    if state.phase is not Phase.LOOKING:
+        return state._replace(look_at=None), ()
+    if event.reached:
+        return state._replace(phase=Phase.CALLING, trouble="", look_at=None), (Call(event.reached),)
+    return state._replace(trouble=event.error, look_at=event.at + pause), ()
+
+
+def _not_shaken(state: State, event: NotShaken) -> tuple[State, tuple[Action, ...]]:
+    if state.is_understood:  # it was a ddplaunch before: the network plays tricks
+        return state, ()
+    if event.speaks_otherwise:
+        return _give_up(state, _describe_token(state.terms))
+    return state._replace(strange_since=state.strange_since or event.at), ()
+
+
+def _elapsed(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
+    if state.strange_since is not None and at >= state.strange_since + STRANGER_SECONDS:
+        return _give_up(state, _describe_stranger(state.terms))
+    if state.phase is Phase.CUT and at >= state.cut_at + state.terms.patience_seconds:
+        return _miss(state, f"no sign of life within --heartbeat-timeout {state.terms.heartbeat_seconds:g} s")
+    if state.phase in (Phase.LOOKING, Phase.CALLING) and at >= state.join_until:
+        return _give_up(state, _describe_absence(state))
+    if state.look_at is not None and at >= state.look_at:
+        return state._replace(look_at=None), (SendScout(),)
+    return state, ()
+
+
+def _give_up(state: State, problem: Problem) -> tuple[State, tuple[Action, ...]]:
+    return state._replace(phase=Phase.GONE), (GiveUp(problem),)
+
+
+def _miss(state: State, reason: str) -> tuple[State, tuple[Action, ...]]:
+    return state._replace(phase=Phase.GONE), (Miss(reason),)
+
+
+def describe_waiting(state: State) -> str:
+    """`waiting for node 0 at n0:29501 (10.77.0.10: connection refused)`."""
+    trouble = f" ({state.trouble})" if state.trouble else ""
+    return f"waiting for node 0 at {state.terms.place}{trouble}"
+
+
+def _describe_token(terms: Terms) -> Problem:
+    ours = "this node has a DDPLAUNCH_TOKEN, and node 0 has none"
+    theirs = "node 0 has a DDPLAUNCH_TOKEN, and this node has none"
+    return Problem(
+        f"node 0 at {terms.place} does not talk to this node",
+        ours if terms.has_token else theirs,
+        "the same DDPLAUNCH_TOKEN on every node, or none on any",
+        EXIT_JOIN,
+    )
+
+
+def _describe_stranger(terms: Terms) -> Problem:
+    token = "it is no ddplaunch, or has another DDPLAUNCH_TOKEN"
+    return Problem(
+        f"{terms.place} answers, but not as node 0 of this run",
+        token if terms.has_token else "it is no ddplaunch, or one of another version",
+        "is --master-addr node 0, and --control-port (master port + 1) a port that only ddplaunch uses?",
+        EXIT_JOIN,
+    )
+
+
+def _describe_absence(state: State) -> Problem:
+    tries = f"{state.looks} {'try' if state.looks == 1 else 'tries'}"
+    return Problem(
+        "the nodes did not come together within --join-timeout",
+        f"{describe_waiting(state)}, {tries}",
+        "is ddplaunch running on node 0, is --master-addr its address, and is the port open?",
+        EXIT_JOIN,
+    )

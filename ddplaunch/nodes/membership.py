@@ -1,0 +1,226 @@
+"""The nodes of a run, as node 0 sees them: step(state, event) -> (state, actions). [pure]
+
+    GATHERING --all are here and agree--> RUNNING --one ends, is lost, or all stall--> STOPPING
+        ^  |                                 |                                          |   |
+        |  `--time is up, no agreement--.    `-- all are done --.                       |   |
+        |                                v                      v                       |   |
+        `------- there is another attempt, and all are clear ----------- LEAVING <------'---'
+
+Every member says where it stands; what follows from that is said to all of them as orders.
+"""
+
+from ddplaunch.nodes import verdicts
+from ddplaunch.nodes.arrivals import hear, mishear, miss, turn_away
+from ddplaunch.nodes.events import LOCAL, Action, Elapsed, Event, Heard, Misheard, TurnedAway, Vanished
+from ddplaunch.nodes.messages import (
+    CLEAR,
+    DONE,
+    FAILED,
+    LEFT,
+    LOST,
+    PROBLEM,
+    READY,
+    STALLED,
+    START,
+    STOP,
+    TIMEOUT,
+    WAIT,
+    Seen,
+    Verdict,
+)
+from ddplaunch.nodes.roster import LATE_SECONDS, REMIND_SECONDS, Member, Phase, State, leave, lose, order
+from ddplaunch.nodes.verdicts import End
+from ddplaunch.supervise.restart import find_obstacle, plan_restart
+
+STOP_SECONDS = 7.0  # beyond the grace: SIGKILL, the sweep, the last words
+
+
+def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
+    """What an event means for the run; never looks at the clock or at a socket."""
+    actions: tuple[Action, ...] = ()
+    match event:
+        case Heard():
+            state, actions = hear(state, event)
+        case Misheard():
+            return state, mishear(state, event)
+        case Vanished(peer=peer, at=at):
+            state = miss(state, peer, at)
+        case TurnedAway(address=address):
+            return turn_away(state, address)
+        case Elapsed(at=at):
+            state = _lose_silent_members(state, at)
+    state, further = _advance(state, event.at)
+    return state, actions + further
+
+
+def _lose_silent_members(state: State, at: float) -> State:
+    for member in tuple(state.members.values()):
+        since = member.down_since
+        if since is not None and at >= since + state.rules.patience_seconds:
+            state = lose(state, member, since)
+    return state
+
+
+def _advance(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
+    match state.phase:
+        case Phase.GATHERING:
+            return _gather(state, at)
+        case Phase.RUNNING:
+            return _run(state, at)
+        case Phase.STOPPING:
+            return _stop(state, at)
+        case Phase.LEAVING:
+            return _wait_for_leavers(state, at), ()
+        case Phase.OVER:
+            return state, ()
+
+
+def _gather(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
+    members = state.members.values()
+    for member in members:
+        if member.status.interrupted:
+            return leave(state, at, verdicts.interrupted(member.status))
+        if member.end is not None and member.end.kind in (PROBLEM, TIMEOUT):
+            return leave(state, at, verdicts.judge_end(member.end, {}), LATE_SECONDS)
+    is_complete = not state.missing and all(_is_ready(member) for member in members)
+    if is_complete and all(member.status.hello.purpose == "check" for member in members):
+        if all(member.status.round_trip is not None for member in members):
+            return leave(_with_seen(state), at, Verdict("check", 0, "all nodes see each other"))
+    elif is_complete and at >= state.start_at:
+        return _start(state, at)
+    if at >= state.gather_until:
+        waited = verdicts.not_all_came(_describe_waiting(state), state.noticed, state.turned_away)
+        return leave(_with_seen(state), at, waited)
+    if at >= state.remind_at:
+        state = state._replace(remind_at=at + REMIND_SECONDS)
+        return order(state, state.orders._replace(waiting=_describe_waiting(state)))
+    return state, ()
+
+
+def _is_ready(member: Member) -> bool:
+    return member.down_since is None and member.status.stage in (READY, CLEAR)
+
+
+def _start(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
+    nprocs = tuple(state.members[node].status.hello.nproc for node in range(state.rules.nnodes))
+    members = {node: member._replace(end=None) for node, member in state.members.items()}
+    state = state._replace(phase=Phase.RUNNING, started_at=at, members=members, noticed=())
+    orders = state.orders._replace(stage=START, attempt=state.attempt, nprocs=nprocs, waiting="")
+    return order(state, orders)
+
+
+def _run(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
+    first = verdicts.find_first(state.ends)
+    if first is not None:
+        return _begin_stop(state, at, first)
+    stages = [(member.status, member.status.attempt == state.attempt) for member in state.participants]
+    if all(is_here and status.stage == DONE for status, is_here in stages):
+        return leave(state, at, verdicts.SUCCESS)
+    if all(is_here and (status.is_silent or status.stage == DONE) for status, is_here in stages):
+        stalled = End(STALLED, at, state.attempt, 0, "")
+        return _begin_stop(state._replace(noticed=(stalled,)), at, stalled)
+    return state, ()
+
+
+def _begin_stop(state: State, at: float, first: End) -> tuple[State, tuple[Action, ...]]:
+    grace = max((member.status.hello.grace_seconds for member in state.members.values()), default=0.0)
+    state = state._replace(
+        phase=Phase.STOPPING, stop_until=at + grace + STOP_SECONDS, remind_at=at + REMIND_SECONDS / 2
+    )
+    state, actions = order(state, state.orders._replace(stage=STOP, cause=verdicts.describe_cause(first)))
+    state, further = _stop(state, at)
+    return state, actions + further
+
+
+def _stop(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
+    """All clear, or out of patience: whoever is still not clear by now never will be."""
+    statuses = [member.status for member in state.members.values()]
+    busy = [member for member in state.participants if not _is_clear(state, member)]
+    if any(member.down_since is not None for member in busy) or (busy and at < state.stop_until):
+        return _wait_for_stop(state, at, busy)
+    first = verdicts.find_first(state.ends)
+    assert first is not None
+    accounts = {status.node: status.account for status in statuses if status.account is not None}
+    rules = state.rules
+    verdict = verdicts.judge_end(first, accounts, rules.heartbeat_seconds, rules.stall_seconds)
+    pause = plan_restart(state.rules.policy, first.kind in (FAILED, STALLED, LOST), state.attempt)
+    if pause is None:
+        return leave(state, at, verdict)
+    asked = next((status for status in statuses if status.interrupted), None)
+    if asked is not None:
+        return leave(state, at, verdicts.interrupted(asked))
+    are_clear = not busy and all(account.is_clear for account in accounts.values())
+    obstacle = find_obstacle(state.rules.policy, first.at - state.started_at, are_clear)
+    if obstacle:
+        return leave(state, at, verdict._replace(hint=f"no restart: {obstacle}"))
+    return _gather_again(state, at, verdict, pause)
+
+
+def _is_clear(state: State, member: Member) -> bool:
+    return member.status.attempt == state.attempt and member.status.stage in (CLEAR, LEFT)
+
+
+def _wait_for_stop(state: State, at: float, busy: list[Member]) -> tuple[State, tuple[Action, ...]]:
+    """A node that vanished may be the cause of it all: its fate is waited for."""
+    if any(member.status.wants_kill for member in busy) and not state.orders.kills:
+        return order(state, state.orders._replace(kills=True))
+    if at < state.remind_at:
+        return state, ()
+    state = state._replace(remind_at=at + REMIND_SECONDS)
+    return order(state, state.orders._replace(waiting=verdicts.describe_busy(_split_by_contact(busy))))
+
+
+def _split_by_contact(busy: list[Member]) -> dict[str, list[str]]:
+    told: dict[str, list[str]] = {}
+    for member in busy:
+        doing = "stop" if member.down_since is None else "come back"
+        told.setdefault(doing, []).append(member.name)
+    return told
+
+
+def _gather_again(
+    state: State, at: float, verdict: Verdict, pause: float
+) -> tuple[State, tuple[Action, ...]]:
+    join_seconds = max(member.status.hello.join_seconds for member in state.members.values())
+    state = state._replace(
+        phase=Phase.GATHERING,
+        attempt=state.attempt + 1,
+        start_at=at + pause,
+        gather_until=at + pause + join_seconds,
+        remind_at=at + (REMIND_SECONDS if not state.missing else 0.0),
+    )
+    orders = state.orders._replace(
+        stage=WAIT,
+        attempt=state.attempt,
+        cause=None,
+        kills=False,
+        verdict=verdict,
+        pause_seconds=pause,
+        waiting="",
+    )
+    state, actions = order(state, orders)
+    state, further = _gather(state, at)
+    return state, actions + further
+
+
+def _wait_for_leavers(state: State, at: float) -> State:
+    others = [member for node, member in state.members.items() if member.peer != LOCAL]
+    have_left = all(member.status.stage == LEFT or member.down_since is not None for member in others)
+    if at >= state.leave_until or (have_left and (at >= state.stay_until or not state.missing)):
+        return state._replace(phase=Phase.OVER)
+    return state
+
+
+def _with_seen(state: State) -> State:
+    seen = tuple(
+        Seen(node, member.status.hello.host, member.status.round_trip)
+        for node, member in sorted(state.members.items())
+    )
+    return state._replace(orders=state.orders._replace(seen=seen))
+
+
+def _describe_waiting(state: State) -> str:
+    ready = {node: member for node, member in state.members.items() if _is_ready(member)}
+    hosts = {node: member.status.hello.host for node, member in ready.items()}
+    absent = [node for node in range(state.rules.nnodes) if node not in ready]
+    return verdicts.describe_waiting(absent, hosts)

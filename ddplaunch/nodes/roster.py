@@ -1,0 +1,139 @@
+"""The nodes of a run as values: who they are, what they said last, what they were told. [pure]"""
+
+from collections.abc import Mapping
+from enum import Enum
+
+from ddplaunch.nodes.events import Action, SendAll
+from ddplaunch.nodes.messages import LEAVE, LOST, WAIT, Orders, Status, Verdict
+from ddplaunch.nodes.verdicts import End
+from ddplaunch.record import Record
+from ddplaunch.supervise.restart import RestartPolicy, plan_restart
+
+REMIND_SECONDS = 5.0  # between two lines about who is missing
+LINGER_SECONDS = 2.0  # for every node to hear how the run ended
+LATE_SECONDS = 3.0  # the same for nodes that have not come yet, where it is not their absence
+
+
+class Phase(Enum):
+    GATHERING = "gathering"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    LEAVING = "leaving"
+    OVER = "over"
+
+
+class Rules(Record):
+    """What node 0 was told about the run."""
+
+    run_id: str
+    nnodes: int
+    patience_seconds: float  # with a node whose connection broke
+    heartbeat_seconds: float
+    stall_seconds: float
+    policy: RestartPolicy
+
+
+class Member(Record):
+    """A node of the run: what it said last, over which connection."""
+
+    status: Status
+    peer: bytes
+    since: int = 0  # the first attempt it takes part in
+    end: End | None = None  # why its attempt ends, by node 0's clock
+    down_since: float | None = None
+
+    @property
+    def name(self) -> str:
+        return f"node {self.status.node} ({self.status.hello.host})"
+
+
+class State(Record):
+    rules: Rules
+    members: Mapping[int, Member]
+    orders: Orders
+    gather_until: float
+    remind_at: float
+    phase: Phase = Phase.GATHERING
+    attempt: int = 0
+    started_at: float = 0.0  # of the attempt
+    start_at: float = 0.0  # not before
+    stop_until: float = 0.0
+    leave_until: float = 0.0
+    stay_until: float = 0.0  # for latecomers
+    noticed: tuple[End, ...] = ()  # of this attempt, and of no present member: lost nodes, a stall
+    turned_away: tuple[str, ...] = ()
+
+    @property
+    def deadline(self) -> float | None:
+        """When to look again even if nothing happens."""
+        if self.phase is Phase.OVER:
+            return None
+        if self.phase is Phase.LEAVING:
+            return self.leave_until
+        down = [member.down_since for member in self.members.values() if member.down_since is not None]
+        times = [since + self.rules.patience_seconds for since in down]
+        if self.phase is Phase.GATHERING:
+            times += [self.gather_until, self.remind_at]
+            times += [self.start_at] if self.start_at and not self.missing else []
+        elif self.phase is Phase.STOPPING:
+            times += [self.remind_at, self.stop_until]
+        return min(times, default=None)
+
+    @property
+    def missing(self) -> list[int]:
+        return [node for node in range(self.rules.nnodes) if node not in self.members]
+
+    @property
+    def participants(self) -> list[Member]:
+        """Those whose workers this attempt is about; a node that came back waits for the next one."""
+        return [member for member in self.members.values() if member.since <= self.attempt]
+
+    @property
+    def ends(self) -> list[End]:
+        """Every reason to end this attempt."""
+        told = [member.end for member in self.members.values() if member.end is not None]
+        return [end for end in told if end.attempt == self.attempt] + list(self.noticed)
+
+    @property
+    def may_restart(self) -> bool:
+        return plan_restart(self.rules.policy, True, self.attempt) is not None
+
+
+def begin(rules: Rules, at: float, join_seconds: float) -> State:
+    """Nobody is here yet, not even node 0."""
+    orders = Orders(0, WAIT, rules.run_id)
+    return State(rules, {}, orders, at + join_seconds, at + REMIND_SECONDS / 2)  # before anybody says it
+
+
+def with_member(state: State, member: Member) -> State:
+    return state._replace(members={**state.members, member.status.node: member})
+
+
+def lose(state: State, member: Member, since: float) -> State:
+    """While nodes gather, a lost one is just missing again. What it had said before stands."""
+    members = {node: other for node, other in state.members.items() if node != member.status.node}
+    state = state._replace(members=members)
+    if state.phase not in (Phase.RUNNING, Phase.STOPPING) or member.since > state.attempt:
+        return state
+    end = member.end
+    if end is None or end.attempt != state.attempt:
+        end = End(LOST, since, state.attempt, member.status.node, member.status.hello.host)
+    return state._replace(noticed=(*state.noticed, end))
+
+
+def order(state: State, orders: Orders) -> tuple[State, tuple[Action, ...]]:
+    """From now on every node is told this."""
+    orders = orders._replace(number=state.orders.number + 1)
+    peers = tuple(member.peer for member in state.members.values() if member.down_since is None)
+    return state._replace(orders=orders), (SendAll(peers, orders),)
+
+
+def leave(
+    state: State, at: float, verdict: Verdict, late_seconds: float = 0.0
+) -> tuple[State, tuple[Action, ...]]:
+    """The run is over: everybody hears why, and latecomers too where that can concern them."""
+    linger = max(LINGER_SECONDS, late_seconds) if state.missing else LINGER_SECONDS
+    state = state._replace(phase=Phase.LEAVING, leave_until=at + linger)
+    if state.missing and late_seconds:
+        state = state._replace(stay_until=state.leave_until)
+    return order(state, state.orders._replace(stage=LEAVE, verdict=verdict, waiting=""))

@@ -1,0 +1,77 @@
+"""What follows an attempt of many nodes: what node 0 says, the same for all."""
+
+import time
+
+from ddplaunch.fate import Following, announce_restart
+from ddplaunch.job import Setting
+from ddplaunch.nodes import messages
+from ddplaunch.nodes.messages import Account, Verdict
+from ddplaunch.report.model import Failure, RunResult
+from ddplaunch.report.stacks import Standing
+from ddplaunch.supervise.loop import Supervisor
+from ddplaunch.supervise.tether import Tether
+
+# What travels to every node fits into one message.
+MOST_LINES, LONGEST_LINE = 100, 1000
+MOST_STANDINGS, MOST_FRAMES = 16, 40
+LARGEST_ERROR_FILE = 1 << 16
+
+
+class Together:
+    def __init__(self, setting: Setting, tether: Tether, timeout_at: float | None) -> None:
+        assert setting.company is not None
+        self._setting, self._company = setting, setting.company
+        self._tether, self._timeout_at = tether, timeout_at
+
+    def follow(self, supervisor: Supervisor, result: RunResult, is_clear: bool) -> Following:
+        """Give account of this node's part, and hear what becomes of the run."""
+        company, attempt = self._company, result.attempts[-1]
+        account = Account(
+            workers=attempt.workers,
+            seconds=attempt.seconds,
+            failure=None if result.first_failure is None else _fit_failure(result.first_failure),
+            standings=tuple(map(_fit_standing, result.standings[:MOST_STANDINGS])),
+            is_clear=is_clear and not supervisor.state.alive,
+        )
+        orders = company.settle(supervisor, account, lambda: not self._tether.sweep(), self._timeout_at)
+        result = self._add_other_workers(result)
+        if orders.stage == messages.WAIT and orders.verdict is not None:
+            most = self._setting.config.max_restarts
+            outcome = self._judge(result, orders.verdict)
+            announce_restart(supervisor, outcome, orders.attempt, most, orders.pause_seconds)
+            orders = company.await_start(supervisor, self._timeout_at)
+        if orders.stage == messages.START:
+            assert self._setting.replan is not None
+            return Following(result, self._setting.replan(orders.run_id, orders.nprocs), orders.attempt)
+        assert orders.verdict is not None
+        return Following(self._judge(result, orders.verdict))
+
+    def _judge(self, result: RunResult, verdict: Verdict) -> RunResult:
+        return result._replace(
+            outcome=verdict.outcome,
+            exit_code=verdict.exit_code,
+            reason=verdict.reason,
+            first_failure=verdict.failure,
+            standings=verdict.standings,
+            hint=verdict.hint,
+            seconds=time.time() - self._setting.started_at,
+        )
+
+    def _add_other_workers(self, result: RunResult) -> RunResult:
+        """Node 0 has heard from all of them."""
+        last = result.attempts[-1]
+        workers = {worker.rank: worker for worker in (*self._company.other_workers(), *last.workers)}
+        last = last._replace(workers=tuple(workers[rank] for rank in sorted(workers)))
+        return result._replace(attempts=(*result.attempts[:-1], last))
+
+
+def _fit_failure(failure: Failure) -> Failure:
+    tail = tuple(line[:LONGEST_LINE] for line in failure.tail[-MOST_LINES:])
+    error_file = failure.error_file
+    if error_file is not None and len(str(error_file)) > LARGEST_ERROR_FILE:
+        error_file = None
+    return failure._replace(tail=tail, error_file=error_file)
+
+
+def _fit_standing(standing: Standing) -> Standing:
+    return standing._replace(stack=standing.stack[:MOST_FRAMES])

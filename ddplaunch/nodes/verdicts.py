@@ -1,0 +1,190 @@
+"""Why an attempt of many nodes ended, in the words that every node prints. [pure]"""
+
+import signal
+from collections.abc import Mapping, Sequence
+
+from ddplaunch.errors import Problem
+from ddplaunch.nodes import messages
+from ddplaunch.nodes.agreement import EXIT_JOIN
+from ddplaunch.nodes.messages import Account, Cause, Status, Verdict
+from ddplaunch.nodes.wire import VERSION
+from ddplaunch.record import Record
+from ddplaunch.report.model import Failure
+from ddplaunch.report.outcome import EXIT_LOST, EXIT_STALLED, EXIT_TIMEOUT, describe_stall
+from ddplaunch.report.stacks import merge_standings
+from ddplaunch.report.tails import is_same_traceback
+from ddplaunch.words import describe_exit, describe_runs, describe_signal, exit_code_of
+
+# A node that vanished takes connections of workers elsewhere with it: what failed there within this time of
+# its vanishing may have been seen first, and came second.
+LOSS_FIRST_SECONDS = 1.0
+
+MOST_NAMED = 8
+
+SUCCESS = Verdict("success", 0, "all workers succeeded")
+
+
+class End(Record):
+    """A reason to end an attempt, and when it came up by node 0's clock."""
+
+    kind: str
+    at: float
+    attempt: int
+    node: int
+    host: str
+    rank: int = -1
+    returncode: int = 0
+    signum: int = 0
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def place(self) -> str:
+        return f"node {self.node} ({self.host})"
+
+
+def date_ending(status: Status, at: float) -> End:
+    """Age, not time of day, travels: clocks of machines differ, and the message may have been waiting."""
+    ending = status.ending
+    assert ending is not None
+    return End(
+        ending.kind,
+        at - ending.age,
+        status.attempt,
+        status.node,
+        status.hello.host,
+        ending.rank,
+        ending.returncode,
+        ending.signum,
+        ending.problems,
+    )
+
+
+def find_first(ends: Sequence[End]) -> End | None:
+    """What came first is the cause of the rest."""
+    return min(
+        ends,
+        key=lambda end: end.at - (LOSS_FIRST_SECONDS if end.kind == messages.LOST else 0.0),
+        default=None,
+    )
+
+
+def describe_cause(first: End) -> Cause:
+    """What the other nodes are told while they stop."""
+    match first.kind:
+        case messages.FAILED:
+            text = f"rank {first.rank} on {first.place} failed: {describe_exit(first.returncode)}"
+        case messages.SIGNAL:
+            text = f"{first.place} received {describe_signal(first.signum)}"
+        case messages.TIMEOUT:
+            text = f"--timeout was reached on {first.place}"
+        case messages.LOST:
+            text = f"{first.place} was lost"
+        case messages.STALLED:
+            text = "no worker on any node gets anywhere"
+        case _:
+            text = f"{first.place} cannot go on"
+    return Cause(first.kind, text, first.signum if first.kind == messages.SIGNAL else signal.SIGTERM)
+
+
+def judge_end(
+    first: End,
+    accounts: Mapping[int, Account],
+    heartbeat_seconds: float = 0.0,
+    stall_seconds: float = 0.0,
+) -> Verdict:
+    """What the end of an attempt means; `accounts` are those of the nodes that could still give one."""
+    match first.kind:
+        case messages.FAILED:
+            reason = f"rank {first.rank} on {first.place}: {describe_exit(first.returncode)}"
+            failure = _find_failure(first, accounts)
+            return Verdict("worker-failed", exit_code_of(first.returncode), reason, failure)
+        case messages.SIGNAL:
+            return _interrupted(first.place, first.signum)
+        case messages.TIMEOUT:
+            return Verdict("timeout", EXIT_TIMEOUT, f"--timeout was reached on {first.place}")
+        case messages.STALLED:
+            standings = merge_standings([account.standings for account in accounts.values()])
+            reason = describe_stall(stall_seconds, standings)
+            return Verdict("stalled", EXIT_STALLED, reason, standings=standings)
+        case messages.LOST:
+            return _lost(first, heartbeat_seconds)
+        case _:
+            problems = tuple(one._replace(what=f"{first.place}: {one.what}") for one in first.problems)
+            return refuse(problems)
+
+
+def _lost(first: End, heartbeat_seconds: float) -> Verdict:
+    within = f" within --heartbeat-timeout {heartbeat_seconds:g} s" if heartbeat_seconds else ""
+    reason = f"{first.place} was lost: it did not come back{within}"
+    hint = f"look at {first.host}: power, network, whether its launcher was killed"
+    return Verdict("node-lost", EXIT_LOST, reason, hint=hint)
+
+
+def _find_failure(first: End, accounts: Mapping[int, Account]) -> Failure | None:
+    """The failed worker's own last words, and who else said the same."""
+    account = accounts.get(first.node)
+    failure = None if account is None else account.failure
+    if failure is None or failure.worker.rank != first.rank:
+        return None
+    others = [other.failure for other in accounts.values() if other.failure not in (None, failure)]
+    same = [
+        rank
+        for other in others
+        if other is not None and is_same_traceback(failure.tail, other.tail)
+        for rank in (other.worker.rank, *other.same)
+    ]
+    return failure._replace(same=tuple(sorted((*failure.same, *same))))
+
+
+def interrupted(status: Status) -> Verdict:
+    return _interrupted(f"node {status.node} ({status.hello.host})", status.interrupted)
+
+
+def _interrupted(place: str, signum: int) -> Verdict:
+    return Verdict("interrupted", 128 + signum, f"{place} received {describe_signal(signum)}")
+
+
+def refuse(problems: Sequence[Problem]) -> Verdict:
+    """The run does not come about."""
+    code = problems[0].exit_code
+    outcome = "join" if code == EXIT_JOIN else "preflight" if code == 3 else "usage"
+    return Verdict(outcome, code, "; ".join(one.what for one in problems), problems=tuple(problems))
+
+
+def refuse_version(version: int) -> Verdict:
+    problem = Problem(
+        "the nodes do not run the same ddplaunch",
+        f"node 0 speaks version {VERSION} of its language, this node {version}",
+        "install the same version of ddplaunch on every node",
+        EXIT_JOIN,
+    )
+    return refuse((problem,))
+
+
+def not_all_came(waiting: str, noticed: Sequence[End], turned_away: Sequence[str]) -> Verdict:
+    """--join-timeout is over; after the loss of a node, that remains the reason."""
+    lost = find_first([end for end in noticed if end.kind == messages.LOST])
+    if lost is not None:
+        verdict = _lost(lost, 0.0)
+        return verdict._replace(reason=f"{verdict.reason}, not even for a restart")
+    hint = "start ddplaunch on every node, with the same --master-addr; --join-timeout says how long to wait"
+    if turned_away:
+        hint = f"turned away: {', '.join(turned_away)} (another DDPLAUNCH_TOKEN, or none)"
+    problem = Problem("the nodes did not come together within --join-timeout", waiting, hint, EXIT_JOIN)
+    return refuse((problem,))
+
+
+def describe_waiting(absent: Sequence[int], hosts: Mapping[int, str]) -> str:
+    """`waiting for node 2 (have 0 host-a, 1 host-b)`."""
+    noun = "node" if len(absent) == 1 else "nodes"
+    here = [f"{node} {host}" for node, host in sorted(hosts.items())]
+    shown = ", ".join(here[:MOST_NAMED]) + (
+        f" and {len(here) - MOST_NAMED} more" if len(here) > MOST_NAMED else ""
+    )
+    return f"waiting for {noun} {describe_runs(absent, ', ')} (have {shown or 'none'})"
+
+
+def describe_busy(names: Mapping[str, Sequence[str]]) -> str:
+    """`waiting for node 1 (n1) to stop, node 2 (n2) to come back`."""
+    told = [f"{', '.join(nodes[:MOST_NAMED])} to {doing}" for doing, nodes in names.items()]
+    return f"waiting for {', '.join(told)}"
