@@ -13,7 +13,7 @@ _SHOWN_DIGITS = 8  # of a digest
 
 
 class Field(Record):
-    """One thing to compare, as a user knows it. Empty means unknown, and is not compared."""
+    """One thing to compare, as a user knows it. None is unknown, and not compared."""
 
     name: str
     value: Callable[[Hello], object]
@@ -23,23 +23,25 @@ class Field(Record):
 
 _MUST = (
     Field("purpose", lambda h: h.purpose, lambda h: "a check" if h.purpose == "check" else "a launch"),
-    Field("--rdzv-id", lambda h: h.run_name or "none", lambda h: h.run_name or "none",
+    Field("--rdzv-id", lambda h: h.run_name, lambda h: h.run_name or "none",
           "this is another run's master: give each run a --master-port of its own"),
     Field("--nnodes", lambda h: h.nnodes, lambda h: str(h.nnodes), "the same --nnodes on every node"),
     Field("--master-port", lambda h: h.master_port, lambda h: str(h.master_port),
           "the same --master-port on every node"),
     Field("--max-restarts", lambda h: h.max_restarts, lambda h: str(h.max_restarts),
           "the same --max-restarts on every node"),
-    Field("the script", lambda h: h.script_digest or h.script, lambda h: _show_script(h),
+    Field("the script", lambda h: h.script_digest or None, lambda h: _show_script(h),
           "copy the same file to every node"),
-    Field("torch", lambda h: h.torch, lambda h: h.torch, "install the same version of torch on every node"),
+    Field("the script", lambda h: None if h.script_digest else h.script or None, lambda h: h.script,
+          "the same on every node"),
+    Field("torch", lambda h: h.torch or None, lambda h: h.torch, "the same version of torch on every node"),
 )  # fmt: skip
 
 _SHOULD = (
-    Field("the script's arguments", lambda h: h.arguments_digest, lambda h: _shorten(h.arguments_digest)),
-    Field("ddplaunch", lambda h: h.ddplaunch, lambda h: h.ddplaunch),
-    Field("Python", lambda h: h.python, lambda h: h.python),
-    Field("--stall-timeout", lambda h: h.stall_seconds + 1, lambda h: _show_seconds(h.stall_seconds)),
+    Field("the script's arguments", lambda h: h.arguments_digest or None, lambda h: _shorten(h.arguments_digest)),
+    Field("ddplaunch", lambda h: h.ddplaunch or None, lambda h: h.ddplaunch),
+    Field("Python", lambda h: h.python or None, lambda h: h.python),
+    Field("--stall-timeout", lambda h: h.stall_seconds, lambda h: _show_seconds(h.stall_seconds)),
 )  # fmt: skip
 
 
@@ -68,7 +70,7 @@ def _differing(fields: tuple[Field, ...], first: Hello, other: Hello) -> list[Fi
     return [
         field
         for field in fields
-        if field.value(first) and field.value(other) and field.value(first) != field.value(other)
+        if None not in (field.value(first), field.value(other)) and field.value(first) != field.value(other)
     ]
 
 
@@ -83,7 +85,7 @@ def _shorten(digest: str) -> str:
 
 
 def _show_script(hello: Hello) -> str:
-    return f"{hello.script} ({_shorten(hello.script_digest)})" if hello.script_digest else hello.script
+    return f"{hello.script} ({_shorten(hello.script_digest)})"
 
 
 def _show_seconds(seconds: float) -> str:

@@ -6,6 +6,7 @@ The library answers heartbeats, connects again and encrypts, in a thread of its 
 import hashlib
 import os
 import socket
+import time
 from collections.abc import Iterator
 
 import zmq
@@ -19,13 +20,21 @@ MOST_AT_ONCE = 1000  # messages between two looks at everything else
 TOKEN_ROUNDS = 100_000
 BACKLOG = 4096  # a thousand nodes may come in the same moment
 
-# In parts of --heartbeat-timeout: how often a sign of life is asked for, how long it may take, and how long a
-# broken connection may stay broken. Together they stay below one.
-ASK_SHARE, ANSWER_SHARE, PATIENCE_SHARE = 0.05, 0.1, 0.8
+# In parts of --heartbeat-timeout. Every node but node 0 asks node 0 for a sign of life this often, waits this
+# long for it, and after this long without a question node 0 takes the connection for broken. It may stay
+# broken for as long as patience lasts; together that is less than one.
+ASK_SHARE, ANSWER_SHARE, ASKED_SHARE, PATIENCE_SHARE = 0.1, 0.1, 0.2, 0.75
 
 HANDSHAKE_SECONDS = 3.0
 CONNECT_SECONDS = 1.0
 RECONNECT_SECONDS, RECONNECT_MOST_SECONDS = 0.1, 1.0
+
+
+class Message(Record):
+    """What came, and from which address."""
+
+    frames: tuple[bytes, ...]
+    address: str
 
 
 class Linked(Record):
@@ -50,19 +59,17 @@ News = Linked | Unlinked | Unshaken
 class Channel:
     """A socket and its monitor."""
 
-    def __init__(self, kind: int, token: str, heartbeat_seconds: float) -> None:
+    def __init__(self, kind: int, token: str) -> None:
         self._context = zmq.Context()
         self._context.set(zmq.MAX_SOCKETS, 16)
         self._socket = self._context.socket(kind)
         self._socket.set(zmq.IPV6, 1)
         self._socket.set(zmq.MAXMSGSIZE, LARGEST_MESSAGE)
-        self._socket.set(zmq.HEARTBEAT_IVL, _milliseconds(heartbeat_seconds * ASK_SHARE))
-        self._socket.set(zmq.HEARTBEAT_TIMEOUT, _milliseconds(heartbeat_seconds * ANSWER_SHARE))
         self._socket.set(zmq.HANDSHAKE_IVL, _milliseconds(HANDSHAKE_SECONDS))
         if token:
             self._encrypt(token, kind)
         self._monitor = self._socket.get_monitor_socket()
-        self._peers: dict[int, str] = {}  # addresses by descriptor, of connections that have not spoken yet
+        self._peers: dict[int, tuple[str, float]] = {}  # by descriptor: address, and since when
         self._failure: Unshaken | None = None
 
     @property
@@ -74,12 +81,13 @@ class Channel:
         """A descriptor of ZeroMQ's tells of changes only: before waiting for one, ask."""
         return _is_readable(self._socket) or _is_readable(self._monitor)
 
-    def messages(self) -> Iterator[list[bytes]]:
+    def messages(self) -> Iterator[Message]:
         for _ in range(MOST_AT_ONCE):
             try:
-                yield self._socket.recv_multipart(zmq.NOBLOCK)
+                frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return
+            yield Message(tuple(frame.bytes for frame in frames), _read_address(frames[-1]))
 
     def news(self) -> Iterator[News]:
         while _is_readable(self._monitor):
@@ -96,7 +104,7 @@ class Channel:
     def _read_event(self, kind: int, value: int) -> Iterator[News]:
         match kind:
             case zmq.EVENT_ACCEPTED:
-                self._peers[value] = _name_peer(value)
+                self._peers[value] = (_name_peer(value), time.monotonic())
             case zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 yield Linked()
             case zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH:
@@ -105,9 +113,18 @@ class Channel:
             case zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
                 self._failure = Unshaken("", is_refusal=False)
             case zmq.EVENT_DISCONNECTED:
-                address, failure = self._peers.pop(value, ""), self._failure
-                self._failure = None
-                yield Unlinked() if failure is None else failure._replace(address=address)
+                yield from self._read_disconnection(value)
+
+    def _read_disconnection(self, fd: int) -> Iterator[News]:
+        """A failure is told just before its connection's end; some failures are not told at all."""
+        address, since = self._peers.pop(fd, ("", 0.0))
+        failure, self._failure = self._failure, None
+        if failure is None:
+            yield Unlinked()
+            if time.monotonic() - since < HANDSHAKE_SECONDS:
+                yield Unshaken(address, is_refusal=False)
+        else:
+            yield failure._replace(address=address)
 
     def _encrypt(self, token: str, kind: int) -> None:
         """One pair of keys for all: who does not know the token knows neither, and is no peer."""
@@ -124,8 +141,8 @@ class Channel:
 class Router(Channel):
     """Node 0's end."""
 
-    def __init__(self, port: int, token: str, heartbeat_seconds: float) -> None:
-        super().__init__(zmq.ROUTER, token, heartbeat_seconds)
+    def __init__(self, port: int, token: str) -> None:
+        super().__init__(zmq.ROUTER, token)
         self._socket.set(zmq.ROUTER_MANDATORY, 1)  # else messages to nobody vanish
         self._socket.set(zmq.BACKLOG, BACKLOG)
         try:
@@ -149,7 +166,8 @@ class Dealer(Channel):
     """The end of every other node."""
 
     def __init__(self, address: str, port: int, token: str, heartbeat_seconds: float) -> None:
-        super().__init__(zmq.DEALER, token, heartbeat_seconds)
+        super().__init__(zmq.DEALER, token)
+        set_heartbeat(self._socket, heartbeat_seconds)
         self._socket.set(zmq.IMMEDIATE, 1)  # nothing is kept for a connection that may never come
         self._socket.set(zmq.CONNECT_TIMEOUT, _milliseconds(CONNECT_SECONDS))
         self._socket.set(zmq.RECONNECT_IVL, _milliseconds(RECONNECT_SECONDS))
@@ -158,26 +176,50 @@ class Dealer(Channel):
         self._socket.connect(f"tcp://{host}:{port}")
 
     def send(self, data: bytes) -> bool:
-        """False when there is no connection now."""
+        """False when there is no connection now.
+
+        EVENTS is asked first: it makes the socket take note of a connection that is up, which a send does
+        only if the last time was long enough ago.
+        """
         try:
+            if not int(self._socket.EVENTS) & zmq.POLLOUT:
+                return False
             self._socket.send(data, zmq.NOBLOCK)
         except zmq.ZMQError:
             return False
         return True
 
 
+def set_heartbeat(one: "zmq.Socket[bytes]", seconds: float) -> None:
+    one.set(zmq.HEARTBEAT_IVL, _milliseconds(seconds * ASK_SHARE))
+    one.set(zmq.HEARTBEAT_TIMEOUT, _milliseconds(seconds * ANSWER_SHARE))
+    one.set(zmq.HEARTBEAT_TTL, max(100, _milliseconds(seconds * ASKED_SHARE)))  # travels in tenths of a second
+
+
 def _milliseconds(seconds: float) -> int:
-    return min(max(1, round(seconds * 1000)), 6_000_000)  # a heartbeat's length travels as 16 bits of 0.1 s
+    return min(max(1, round(seconds * 1000)), 6_000_000)  # a heartbeat's length travels in 16 bits
 
 
 def _is_readable(one: "zmq.Socket[bytes]") -> bool:
     return bool(int(one.EVENTS) & zmq.POLLIN)
 
 
+def _read_address(frame: zmq.Frame) -> str:
+    try:
+        return _shorten(str(frame.get("Peer-Address")))
+    except zmq.ZMQError:
+        return ""
+
+
+def _shorten(address: str) -> str:
+    """IPv4 as people write it, also where it came through an IPv6 socket."""
+    return address.removeprefix("::ffff:")
+
+
 def _name_peer(fd: int) -> str:
     """The address at the other end of a connection that the library has accepted; it may be gone again."""
     try:
         with socket.socket(fileno=os.dup(fd)) as copy:
-            return str(copy.getpeername()[0]).removeprefix("::ffff:")
+            return _shorten(str(copy.getpeername()[0]))
     except (OSError, IndexError):
         return ""

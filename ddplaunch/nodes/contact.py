@@ -219,10 +219,10 @@ def _describe_token(terms: Terms) -> Problem:
 
 
 def _describe_stranger(terms: Terms) -> Problem:
-    token = "it is no ddplaunch, or has another DDPLAUNCH_TOKEN"
+    token = "another DDPLAUNCH_TOKEN, or none" if terms.has_token else "a DDPLAUNCH_TOKEN"
     return Problem(
         f"{terms.place} answers, but not as node 0 of this run",
-        token if terms.has_token else "it is no ddplaunch, or one of another version",
+        f"it is no ddplaunch, or has {token}",
         "is --master-addr node 0, and --control-port (master port + 1) a port that only ddplaunch uses?",
         EXIT_JOIN,
     )

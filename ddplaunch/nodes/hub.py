@@ -24,15 +24,19 @@ from ddplaunch.nodes.wire import BadMessageError, decode, encode
 # A connection that broke may take the library a moment to take note of everywhere.
 LOOK_AGAIN_SECONDS = (0.05, 0.5)
 
+MOST_WORDLESS = 10_000
+NEVER = -(10**9)
+
 
 class Hub:
     """The run's membership, fed by a socket, a clock and node 0 itself."""
 
     def __init__(self, rules: Rules, port: int, token: str, join_seconds: float) -> None:
-        self._router = Router(port, token, rules.heartbeat_seconds)
+        self._router = Router(port, token)
         self._state = begin(rules, time.monotonic(), join_seconds)
         self._news: list[News] = []
         self._number = 0
+        self._wordless: dict[str, int] = {}  # how often somebody hung up without a word, by address
         self._looks: list[float] = []  # when to look for broken connections
 
     @property
@@ -67,23 +71,33 @@ class Hub:
 
     def receive(self) -> list[News]:
         now = time.monotonic()
-        for frames in self._router.messages():
-            self._step(_read(frames, now))
-        for event in self._router.news():
-            if isinstance(event, Unlinked):
+        for message in self._router.messages():
+            event = _read(message.frames, now)
+            if isinstance(event, Heard):
+                self._wordless[message.address] = NEVER
+            self._step(event)
+        for news in self._router.news():
+            if isinstance(news, Unlinked):
                 self._looks = [now, *(now + later for later in LOOK_AGAIN_SECONDS)]
-            elif isinstance(event, Unshaken) and event.is_refusal:
-                self._step(TurnedAway(event.address, now))
+            elif isinstance(news, Unshaken) and self._is_stranger(news):
+                self._step(TurnedAway(news.address, now))
         if self._looks and self._looks[0] <= now:
             self._looks = [at for at in self._looks if at > now]
             self._look_for_broken(now)
         if self._state.deadline is not None and self._state.deadline <= now:
             self._step(Elapsed(now))
-        news, self._news = self._news, []
-        return news
+        heard, self._news = self._news, []
+        return heard
 
     def close(self) -> None:
         self._router.close(linger_seconds=0.5)
+
+    def _is_stranger(self, news: Unshaken) -> bool:
+        """Who speaks otherwise may hang up before we hear it; but every scout of ours hangs up, too, once."""
+        if news.is_refusal or not news.address or len(self._wordless) >= MOST_WORDLESS:
+            return news.is_refusal
+        self._wordless[news.address] = self._wordless.get(news.address, 0) + 1
+        return self._wordless[news.address] == 2
 
     def _look_for_broken(self, now: float) -> None:
         """Only a message that cannot be delivered tells whose connection is gone; orders do no harm twice."""
@@ -119,7 +133,7 @@ class Hub:
                 self._router.send(peer, data)
 
 
-def _read(frames: list[bytes], now: float) -> Event:
+def _read(frames: tuple[bytes, ...], now: float) -> Event:
     peer = frames[0]
     if len(frames) != 2:
         return Misheard(peer, None, now)

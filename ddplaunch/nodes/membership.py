@@ -127,7 +127,8 @@ def _begin_stop(state: State, at: float, first: End) -> tuple[State, tuple[Actio
     state = state._replace(
         phase=Phase.STOPPING, stop_until=at + grace + STOP_SECONDS, remind_at=at + REMIND_SECONDS / 2
     )
-    state, actions = order(state, state.orders._replace(stage=STOP, cause=verdicts.describe_cause(first)))
+    cause = verdicts.describe_cause(first)
+    state, actions = order(state, state.orders._replace(stage=STOP, cause=cause, nprocs=()))
     state, further = _stop(state, at)
     return state, actions + further
 

@@ -32,11 +32,13 @@ def receive_newcomer(
         return Decision()
     if ours.purpose != theirs.purpose or ours.run_name != theirs.run_name:
         return Decision(find_disagreements(ours, status.node, theirs))
+    if rival is not None:
+        return Decision((_describe_rivals(status, rival),), is_forming)
+    if status.ending is not None and is_forming:  # it cannot start anyway, and says why
+        return Decision()
     disagreements = find_disagreements(ours, status.node, theirs)
     if disagreements:
         return Decision(disagreements, is_forming)
-    if rival is not None:
-        return Decision((_describe_rivals(status, rival),), is_forming)
     if not 0 < status.node < ours.nnodes:
         what = f"node rank {status.node}: there is no such node"
         return Decision((Problem(what, f"with {ours.nnodes} nodes", exit_code=EXIT_JOIN),))
@@ -46,7 +48,7 @@ def receive_newcomer(
 
 
 def _describe_rivals(status: Status, rival: Status) -> Problem:
-    hosts = (rival.hello.host, status.hello.host)
+    hosts = sorted((rival.hello.host, status.hello.host))
     where = f"{hosts[0]} and {hosts[1]}" if hosts[0] != hosts[1] else f"two launchers on {hosts[0]}"
     return Problem(
         f"node rank {status.node} was given twice",

@@ -10,6 +10,8 @@ from ddplaunch.nodes.messages import Orders, Status
 from ddplaunch.nodes.scout import Scout
 from ddplaunch.nodes.wire import BadMessageError, decode, encode
 
+ASK_AGAIN_SECONDS = 0.02
+
 
 class Spoke:
     """One connection, made again whenever it breaks; over every new one the whole status goes out."""
@@ -26,6 +28,7 @@ class Spoke:
         self.round_trip = 0.0  # the shortest so far
         self.round_trips = 0
         self._asked_at: float | None = None
+        self._ask_at: float | None = None  # when to try again what could not be said
 
     @property
     def fds(self) -> tuple[int, ...]:
@@ -36,7 +39,8 @@ class Spoke:
     def deadline(self) -> float | None:
         if self._news or (self._dealer is not None and self._dealer.has_input):
             return 0.0
-        return self._state.deadline
+        times = [at for at in (self._state.deadline, self._ask_at) if at is not None]
+        return min(times, default=None)
 
     @property
     def waiting(self) -> str:
@@ -65,6 +69,8 @@ class Spoke:
             self._step(Scouted(found.reached, found.error, found.is_refused, now))
         if self._dealer is not None:
             self._listen(self._dealer, now)
+        if self._ask_at is not None and self._ask_at <= now:
+            self.ask()
         if self._state.deadline is not None and self._state.deadline <= now:
             self._step(contact.Elapsed(now))
         news, self._news = self._news, []
@@ -77,9 +83,9 @@ class Spoke:
             self._dealer.close(linger_seconds=0.5)
 
     def _listen(self, dealer: Dealer, now: float) -> None:
-        for frames in dealer.messages():
+        for message in dealer.messages():
             try:
-                orders = decode(frames[-1], Orders)
+                orders = decode(message.frames[-1], Orders)
             except BadMessageError:
                 continue
             self._measure(now)
@@ -127,7 +133,9 @@ class Spoke:
         if status.ending is not None:
             status = status._replace(ending=status.ending._replace(age=now - self._ended_at))
         self._asked_at = now
-        self._dealer.send(encode(status._replace(number=self._number)))
+        is_said = self._dealer.send(encode(status._replace(number=self._number)))
+        is_talking = self._state.phase is contact.Phase.TALKING
+        self._ask_at = now + ASK_AGAIN_SECONDS if is_talking and not is_said else None
 
 
 def _is_readable(fd: int) -> bool:

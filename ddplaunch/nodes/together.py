@@ -35,7 +35,7 @@ class Together:
         )
         orders = company.settle(supervisor, account, lambda: not self._tether.sweep(), self._timeout_at)
         result = self._add_other_workers(result)
-        if orders.stage == messages.WAIT and orders.verdict is not None:
+        if orders.stage != messages.LEAVE and orders.verdict is not None:  # another attempt
             most = self._setting.config.max_restarts
             outcome = self._judge(result, orders.verdict)
             announce_restart(supervisor, outcome, orders.attempt, most, orders.pause_seconds)

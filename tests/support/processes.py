@@ -52,3 +52,9 @@ def children_of(pid: int) -> list[int]:
             if parent == pid:
                 found.append(int(name))
     return found
+
+
+def memory_of(pid: int) -> int:
+    """Bytes that are in memory now."""
+    with open(f"/proc/{pid}/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS:"))

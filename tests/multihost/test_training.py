@@ -1,0 +1,44 @@
+"""Real gloo across real network stacks; ranks follow the node ranks."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.multihost.conftest import Nodes, codes
+from tests.support.hosts import Lab
+from tests.support.launcher import worker
+
+
+@pytest.mark.slow
+def test_three_nodes_train_whatever_the_order_of_arrival(nodes: Nodes) -> None:
+    runs = {}
+    for number in (2, 0, 1):
+        runs[number] = nodes.start(number, "--nproc-per-node", "2", worker("gloo"))
+    assert codes(list(runs.values())) == [0, 0, 0]
+    for number, run in runs.items():
+        ranks = sorted(re.findall(r"\[(\d)\] sum 15", run.out))
+        assert ranks == [str(2 * number), str(2 * number + 1)], run.err
+
+
+def test_uneven_nodes_add_up(nodes: Nodes) -> None:
+    runs = [nodes.start(number, "--nproc-per-node", str(number + 1), worker("dump")) for number in range(3)]
+    assert codes(runs) == [0, 0, 0]
+    ranks = [sorted(set(re.findall(r"^\[(\d)\]", run.out, re.MULTILINE))) for run in runs]
+    assert ranks == [["0"], ["1", "2"], ["3", "4", "5"]]
+
+
+def test_the_run_has_one_id_and_one_log_directory(nodes: Nodes, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    runs = nodes.start_all("--log-dir", str(logs), worker("hello"), count=2)
+    assert codes(runs) == [0, 0]
+    assert [run.err for run in runs] == ["", ""]
+    names = sorted(path.name for path in (logs / "latest" / "attempt_0").iterdir())
+    assert names == ["rank_0.log", "rank_1.log"]
+
+
+def test_a_slow_and_lossy_line_is_survived(nodes: Nodes, lab: Lab) -> None:
+    with lab.bad_line(1, delay_ms=50, loss_percent=10):
+        runs = nodes.start_all(worker("fail"), "1", "exit7", count=2)
+        assert codes(runs) == [7, 7]
+    assert all("first failure: rank 1, exit code 7" in run.err for run in runs)
