@@ -88,7 +88,7 @@ def _refuse(failure: LaunchError, line: CommandLine, environ: dict[str, str], st
         from ddplaunch.report.model import RunResult
 
         code, seconds = failure.exit_code, time.time() - started_at
-        outcome = _OUTCOMES.get(code, "internal")
+        outcome = failure.outcome or _OUTCOMES.get(code, "internal")
         result = RunResult("", outcome, code, str(failure), started_at, seconds)
         text += save_summary(str(path), result)
     with suppress(OSError):  # no stderr: the exit code still tells

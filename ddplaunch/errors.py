@@ -19,9 +19,10 @@ class Problem(Record):
 class LaunchError(Exception):
     """Nothing was started; every problem that was found is in here."""
 
-    def __init__(self, *problems: Problem) -> None:
+    def __init__(self, *problems: Problem, outcome: str = "") -> None:
         super().__init__("; ".join(problem.what for problem in problems))
         self.problems = problems
+        self.outcome = outcome  # as in the summary file, where the exit code alone does not tell
 
     @property
     def exit_code(self) -> int:

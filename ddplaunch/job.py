@@ -19,13 +19,14 @@ from ddplaunch.supervise.tether import Tether
 if TYPE_CHECKING:
     from ddplaunch.fate import Alone
     from ddplaunch.nodes.company import Company
+    from ddplaunch.nodes.lobby import Lobby
     from ddplaunch.nodes.together import Together
     from ddplaunch.output.console import Console
     from ddplaunch.report.model import AttemptRecord, RunResult
     from ddplaunch.supervise.loop import Supervisor
 
 FLUSH_SECONDS = 1.5  # for a reader that is slow to take our last words
-TELL_SECONDS = 5.0  # for the other nodes to hear that a worker could not be started
+TELL_SECONDS = 10.0  # beyond the grace: for the other nodes to stop when a worker could not be started
 
 
 class Setting(Record):
@@ -37,7 +38,7 @@ class Setting(Record):
     directory: str  # for files that nobody asked to keep
     started_at: float
     first_attempt: int = 0  # of this launcher: a node that comes back begins later
-    company: "Company | None" = None
+    lobby: "Lobby | None" = None  # of a run of many nodes
     replan: "Callable[[str, tuple[int, ...]], LaunchPlan] | None" = None  # once the nodes have agreed
 
 
@@ -47,6 +48,7 @@ class Job:
     def __init__(self, setting: Setting, plan: LaunchPlan, signals: SignalPipe) -> None:
         self._setting, self._plan, self._signals = setting, plan, signals
         self._config = config = setting.config
+        self._company: Company | None = None if setting.lobby is None else setting.lobby.company
         self._timeout_at = None if config.timeout is None else time.monotonic() + config.timeout
         self._attempts: tuple[AttemptRecord, ...] = ()
         self._number = setting.first_attempt
@@ -74,14 +76,14 @@ class Job:
         """The exit code, or None: there is another attempt to make."""
         place = AttemptPlace(self._number, self._setting.master_port, self._error_directory)
         begun_at = time.monotonic()
-        if self._setting.company is not None:
-            self._setting.company.begin(place.number)
+        if self._company is not None:
+            self._company.begin(place.number)
         try:
             workers = spawn_all(self._plan, self._setting.environ, place, self._tether)
         except LaunchError as failure:
-            if self._setting.company is not None:
-                self._setting.company.tell_problems(failure.problems, TELL_SECONDS)
-            if self._result is None:
+            if self._setting.lobby is not None:
+                self._setting.lobby.tell_problems(failure.problems, self._config.grace + TELL_SECONDS)
+            if self._result is None or self._setting.lobby is not None:
                 raise
             return self._give_up(failure, self._result)
         supervisor = self._supervise(workers, begun_at)
@@ -100,13 +102,13 @@ class Job:
 
     def _fate(self) -> "Alone | Together":
         """Who decides what follows an attempt."""
-        if self._setting.company is None:
+        if self._company is None:
             from ddplaunch.fate import Alone
 
             return Alone(self._setting, self._plan, self._number, self._timeout_at)
         from ddplaunch.nodes.together import Together
 
-        return Together(self._setting, self._tether, self._timeout_at)
+        return Together(self._setting, self._company, self._tether, self._timeout_at)
 
     def _give_up(self, failure: LaunchError, result: "RunResult") -> int:
         """The next attempt could not be started: the one before was the last."""
@@ -135,7 +137,7 @@ class Job:
         console = self._console = self._console or open_console(self._setting.environ)
         self._oom_kills = probe_oom_kills()
         ranks = frozenset(worker.spec.rank for worker in workers)
-        config, plan, company = self._config, self._plan, self._setting.company
+        config, plan, company = self._config, self._plan, self._company
         logs = None
         if plan.log_directory is not None:
             logs = LogBook(plan.log_directory, self._number, config.log_max_bytes)

@@ -11,7 +11,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 # Set by the launcher for its workers, not read as options.
-NOT_OPTIONS = frozenset({"DDPLAUNCH_RUN_ID", "DDPLAUNCH_ATTEMPT", "DDPLAUNCH_DEVICE_IDS", "DDPLAUNCH_TOKEN"})
+NOT_OPTIONS = frozenset(
+    {
+        "DDPLAUNCH_RUN_ID",
+        "DDPLAUNCH_LAUNCH_ID",
+        "DDPLAUNCH_ATTEMPT",
+        "DDPLAUNCH_DEVICE_IDS",
+        "DDPLAUNCH_TOKEN",
+    }
+)
 
 # What makes a worker this worker: a stale one in the launcher's environment is worth a word.
 RANK_VARIABLES = frozenset(
@@ -28,6 +36,7 @@ RANK_VARIABLES = frozenset(
         "MASTER_ADDR",
         "MASTER_PORT",
         "DDPLAUNCH_RUN_ID",
+        "DDPLAUNCH_LAUNCH_ID",
         "DDPLAUNCH_ATTEMPT",
     }
 )

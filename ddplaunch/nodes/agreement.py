@@ -9,8 +9,6 @@ from ddplaunch.words import describe_seconds
 
 EXIT_JOIN = 4
 
-_SHOWN_DIGITS = 8  # of a digest
-
 
 class Field(Record):
     """One thing to compare, as a user knows it. None is unknown, and not compared."""
@@ -38,7 +36,7 @@ _MUST = (
 )  # fmt: skip
 
 _SHOULD = (
-    Field("the script's arguments", lambda h: h.arguments_digest or None, lambda h: _shorten(h.arguments_digest)),
+    Field("the script's arguments", lambda h: h.arguments_digest or None, lambda h: h.arguments_digest),
     Field("ddplaunch", lambda h: h.ddplaunch or None, lambda h: h.ddplaunch),
     Field("Python", lambda h: h.python or None, lambda h: h.python),
     Field("--stall-timeout", lambda h: h.stall_seconds, lambda h: _show_seconds(h.stall_seconds)),
@@ -80,12 +78,8 @@ def _show_both(field: Field, first: Hello, node: int, other: Hello) -> str:
     )
 
 
-def _shorten(digest: str) -> str:
-    return digest[:_SHOWN_DIGITS]
-
-
 def _show_script(hello: Hello) -> str:
-    return f"{hello.script} ({_shorten(hello.script_digest)})"
+    return f"{hello.script} ({hello.script_digest})"
 
 
 def _show_seconds(seconds: float) -> str:

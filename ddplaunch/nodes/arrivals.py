@@ -2,9 +2,10 @@
 
 from ddplaunch.nodes import verdicts
 from ddplaunch.nodes.events import LOCAL, Action, Heard, Misheard, Say, Send
-from ddplaunch.nodes.messages import LEAVE, Orders, Verdict
+from ddplaunch.nodes.messages import LEAVE, SIGNAL, Orders, Verdict
 from ddplaunch.nodes.newcomers import Decision, receive_newcomer
 from ddplaunch.nodes.roster import LATE_SECONDS, Member, Phase, State, leave, lose, with_member
+from ddplaunch.nodes.verdicts import End
 
 MOST_TURNED_AWAY = 8
 MOST_WARNINGS = 8
@@ -17,11 +18,22 @@ def hear(state: State, event: Heard) -> tuple[State, tuple[Action, ...]]:
         return _hear_newcomer(state, event, known)
     if status.number <= known.status.number:  # replayed, or overtaken by what it said since
         return state, ()
-    end = known.end
-    if status.ending is not None and (end is None or end.attempt != status.attempt):
-        end = verdicts.date_ending(status, event.at)
-    state = with_member(state, Member(status, peer, known.since, end))
+    state = with_member(state, Member(status, peer, known.since, _find_end(state, known, event)))
     return state, (Send(peer, state.orders),)
+
+
+def _find_end(state: State, known: Member, event: Heard) -> End | None:
+    """Why this node's attempt ends: the first it said of it, unless it is of another kind by now."""
+    status, end = event.status, known.end
+    if status.ending is not None:
+        is_news = end is None or (end.attempt, end.kind) != (status.attempt, status.ending.kind)
+        end = verdicts.date_ending(status, event.at) if is_news else end
+    has_none = end is None or end.attempt != state.attempt
+    if status.interrupted and has_none and state.phase is Phase.RUNNING:
+        # It was asked to stop just when the attempt began, and does not begin it.
+        signum = status.interrupted
+        end = End(SIGNAL, event.at, state.attempt, status.node, status.hello.host, signum=signum)
+    return end
 
 
 def _hear_newcomer(state: State, event: Heard, known: Member | None) -> tuple[State, tuple[Action, ...]]:
@@ -33,6 +45,7 @@ def _hear_newcomer(state: State, event: Heard, known: Member | None) -> tuple[St
         status,
         first=status if first is None else first.status,
         is_local=peer == LOCAL,
+        run_id=state.rules.run_id,
         rival=known.status if known is not None and known.down_since is None else None,
         is_forming=state.phase is Phase.GATHERING and state.attempt == 0,
         has_room=state.phase is Phase.GATHERING or state.may_restart,
@@ -76,11 +89,11 @@ def miss(state: State, peer: bytes, at: float) -> State:
 
 
 def turn_away(state: State, address: str) -> tuple[State, tuple[Action, ...]]:
-    if address in state.turned_away or len(state.turned_away) >= MOST_TURNED_AWAY:
+    if not address or address in state.turned_away or len(state.turned_away) >= MOST_TURNED_AWAY:
         return state, ()
     state = state._replace(turned_away=(*state.turned_away, address))
     why = "it has another DDPLAUNCH_TOKEN, or none, or is no ddplaunch"
-    return state, (Say(f"note: turned away {address or 'somebody'}: {why}"),)
+    return state, (Say(f"note: turned away {address}: {why}"),)
 
 
 def _refusal(state: State, verdict: Verdict) -> Orders:

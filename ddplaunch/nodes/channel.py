@@ -3,7 +3,7 @@
 The library answers heartbeats, connects again and encrypts, in a thread of its own that never runs Python.
 """
 
-import hashlib
+import errno
 import os
 import socket
 import time
@@ -20,10 +20,9 @@ MOST_AT_ONCE = 1000  # messages between two looks at everything else
 TOKEN_ROUNDS = 100_000
 BACKLOG = 4096  # a thousand nodes may come in the same moment
 
-# In parts of --heartbeat-timeout. Every node but node 0 asks node 0 for a sign of life this often, waits this
-# long for it, and after this long without a question node 0 takes the connection for broken. It may stay
-# broken for as long as patience lasts; together that is less than one.
-ASK_SHARE, ANSWER_SHARE, ASKED_SHARE, PATIENCE_SHARE = 0.1, 0.1, 0.2, 0.75
+# In parts of --heartbeat-timeout: how often each end asks for a sign of life, how long that may take, and how
+# long a broken connection may stay broken. Together they are less than one.
+ASK_SHARE, ANSWER_SHARE, PATIENCE_SHARE = 0.1, 0.1, 0.75
 
 HANDSHAKE_SECONDS = 3.0
 CONNECT_SECONDS = 1.0
@@ -51,6 +50,7 @@ class Unshaken(Record):
     address: str
     is_refusal: bool  # they did talk, and could not agree; otherwise the other side just left, or was silent
     speaks_otherwise: bool = False  # encrypted on one side, plain on the other
+    is_silence: bool = False  # nothing was heard in time
 
 
 News = Linked | Unlinked | Unshaken
@@ -59,12 +59,13 @@ News = Linked | Unlinked | Unshaken
 class Channel:
     """A socket and its monitor."""
 
-    def __init__(self, kind: int, token: str) -> None:
+    def __init__(self, kind: int, token: str, heartbeat_seconds: float) -> None:
         self._context = zmq.Context()
         self._context.set(zmq.MAX_SOCKETS, 16)
         self._socket = self._context.socket(kind)
         self._socket.set(zmq.IPV6, 1)
         self._socket.set(zmq.MAXMSGSIZE, LARGEST_MESSAGE)
+        set_heartbeat(self._socket, heartbeat_seconds)
         self._socket.set(zmq.HANDSHAKE_IVL, _milliseconds(HANDSHAKE_SECONDS))
         if token:
             self._encrypt(token, kind)
@@ -111,7 +112,7 @@ class Channel:
                 mismatch = value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH
                 self._failure = Unshaken("", True, mismatch)
             case zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-                self._failure = Unshaken("", is_refusal=False)
+                self._failure = Unshaken("", is_refusal=False, is_silence=value == errno.EAGAIN)
             case zmq.EVENT_DISCONNECTED:
                 yield from self._read_disconnection(value)
 
@@ -128,6 +129,8 @@ class Channel:
 
     def _encrypt(self, token: str, kind: int) -> None:
         """One pair of keys for all: who does not know the token knows neither, and is no peer."""
+        import hashlib
+
         seed = hashlib.pbkdf2_hmac("sha256", token.encode(), b"ddplaunch control channel", TOKEN_ROUNDS)
         secret = z85.encode(seed)
         public = zmq.curve_public(secret)
@@ -141,8 +144,8 @@ class Channel:
 class Router(Channel):
     """Node 0's end."""
 
-    def __init__(self, port: int, token: str) -> None:
-        super().__init__(zmq.ROUTER, token)
+    def __init__(self, port: int, token: str, heartbeat_seconds: float) -> None:
+        super().__init__(zmq.ROUTER, token, heartbeat_seconds)
         self._socket.set(zmq.ROUTER_MANDATORY, 1)  # else messages to nobody vanish
         self._socket.set(zmq.BACKLOG, BACKLOG)
         try:
@@ -166,8 +169,7 @@ class Dealer(Channel):
     """The end of every other node."""
 
     def __init__(self, address: str, port: int, token: str, heartbeat_seconds: float) -> None:
-        super().__init__(zmq.DEALER, token)
-        set_heartbeat(self._socket, heartbeat_seconds)
+        super().__init__(zmq.DEALER, token, heartbeat_seconds)
         self._socket.set(zmq.IMMEDIATE, 1)  # nothing is kept for a connection that may never come
         self._socket.set(zmq.CONNECT_TIMEOUT, _milliseconds(CONNECT_SECONDS))
         self._socket.set(zmq.RECONNECT_IVL, _milliseconds(RECONNECT_SECONDS))
@@ -193,11 +195,10 @@ class Dealer(Channel):
 def set_heartbeat(one: "zmq.Socket[bytes]", seconds: float) -> None:
     one.set(zmq.HEARTBEAT_IVL, _milliseconds(seconds * ASK_SHARE))
     one.set(zmq.HEARTBEAT_TIMEOUT, _milliseconds(seconds * ANSWER_SHARE))
-    one.set(zmq.HEARTBEAT_TTL, max(100, _milliseconds(seconds * ASKED_SHARE)))  # travels in tenths of a second
 
 
 def _milliseconds(seconds: float) -> int:
-    return min(max(1, round(seconds * 1000)), 6_000_000)  # a heartbeat's length travels in 16 bits
+    return min(max(1, round(seconds * 1000)), 1_000_000_000)
 
 
 def _is_readable(one: "zmq.Socket[bytes]") -> bool:

@@ -27,8 +27,8 @@ def check_together(config: LaunchConfig, plan: LaunchPlan, token: str) -> Meetin
             misplaced = find_self(config, plan, signals) if plan.node_rank == 0 else None
             if misplaced is not None:
                 return Meeting(problems=(misplaced,))
-            with open_company(config, plan, token, signals) as company:
-                orders = company.measure()
+            with open_company(config, plan, token, signals) as lobby:
+                orders = lobby.measure()
     except LaunchError as failure:
         return Meeting(problems=failure.problems)
     verdict = orders.verdict

@@ -13,7 +13,8 @@ from ddplaunch.record import Record
 
 LOOK_AGAIN_SECONDS = 0.3
 LOOK_SLOWLY_SECONDS = 2.0
-STRANGER_SECONDS = 4.0  # somebody who has not made sense for so long is no ddplaunch
+# Somebody who has not made sense for so long is no ddplaunch; after a handshake he may only be slow.
+STRANGER_SECONDS, SLOW_SECONDS = 4.0, 30.0
 # Nobody listens where node 0 did: its launcher is gone. Not at the first try, which may have hit a moment.
 REFUSED_SECONDS = 2.0
 
@@ -58,6 +59,7 @@ class Shaken(Record):
 
 class NotShaken(Record):
     speaks_otherwise: bool
+    is_silence: bool
     at: float
 
 
@@ -114,20 +116,22 @@ class State(Record):
     look_at: float | None = None  # when to send the next scout; None: one is underway, or none is needed
     looks: int = 0
     trouble: str = ""  # what was tried last, in words
-    strange_since: float | None = None
+    stranger_at: float | None = None  # when whoever does not make sense until then is no ddplaunch
     is_understood: bool = False
     cut_at: float = 0.0
     refused_since: float | None = None
 
     @property
     def deadline(self) -> float | None:
+        if self.phase is Phase.GONE:
+            return None
         times = [self.look_at]
         if self.phase in (Phase.LOOKING, Phase.CALLING):
             times.append(self.join_until)
         if self.phase is Phase.CUT:
             times.append(self.cut_at + self.terms.patience_seconds)
-        if self.strange_since is not None:
-            times.append(self.strange_since + STRANGER_SECONDS)
+        if self.stranger_at is not None:
+            times.append(self.stranger_at)
         return min((at for at in times if at is not None), default=None)
 
 
@@ -142,8 +146,8 @@ def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
         case Scouted():
             return _scouted(state, event)
         case Shaken(at=at):
-            since = None if state.is_understood else (state.strange_since or at)
-            state = state._replace(phase=Phase.TALKING, strange_since=since, refused_since=None, look_at=None)
+            until = None if state.is_understood else (state.stranger_at or at + SLOW_SECONDS)
+            state = state._replace(phase=Phase.TALKING, stranger_at=until, refused_since=None, look_at=None)
             return state, (SayAgain(),)
         case NotShaken():
             return _not_shaken(state, event)
@@ -152,7 +156,7 @@ def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
         case Broken():  # before the first word: it may be no ddplaunch
             return state._replace(phase=Phase.CALLING), ()
         case Understood():
-            return state._replace(is_understood=True, strange_since=None), ()
+            return state._replace(is_understood=True, stranger_at=None, trouble=""), ()
         case Elapsed(at=at):
             return _elapsed(state, at)
 
@@ -178,11 +182,14 @@ def _not_shaken(state: State, event: NotShaken) -> tuple[State, tuple[Action, ..
         return state, ()
     if event.speaks_otherwise:
         return _give_up(state, _describe_token(state.terms))
-    return state._replace(strange_since=state.strange_since or event.at), ()
+    if event.is_silence:  # a machine that is very slow looks the same
+        return state._replace(trouble="it answers, and then says nothing"), ()
+    state = state._replace(trouble="it answers, and then hangs up")
+    return state._replace(stranger_at=state.stranger_at or event.at + STRANGER_SECONDS), ()
 
 
 def _elapsed(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
-    if state.strange_since is not None and at >= state.strange_since + STRANGER_SECONDS:
+    if state.stranger_at is not None and at >= state.stranger_at:
         return _give_up(state, _describe_stranger(state.terms))
     if state.phase is Phase.CUT and at >= state.cut_at + state.terms.patience_seconds:
         return _miss(state, f"no sign of life within --heartbeat-timeout {state.terms.heartbeat_seconds:g} s")

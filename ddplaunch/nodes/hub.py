@@ -17,7 +17,7 @@ from ddplaunch.nodes.events import (
     Vanished,
 )
 from ddplaunch.nodes.link import News, Notice
-from ddplaunch.nodes.messages import Orders, Status
+from ddplaunch.nodes.messages import Orders, Status, is_sane
 from ddplaunch.nodes.roster import Phase, Rules, State, begin
 from ddplaunch.nodes.wire import BadMessageError, decode, encode
 
@@ -32,7 +32,7 @@ class Hub:
     """The run's membership, fed by a socket, a clock and node 0 itself."""
 
     def __init__(self, rules: Rules, port: int, token: str, join_seconds: float) -> None:
-        self._router = Router(port, token)
+        self._router = Router(port, token, rules.heartbeat_seconds)
         self._state = begin(rules, time.monotonic(), join_seconds)
         self._news: list[News] = []
         self._number = 0
@@ -59,6 +59,10 @@ class Hub:
     def is_over(self) -> bool:
         """Everybody who could be told has been told how the run ended."""
         return self._state.phase is Phase.OVER
+
+    @property
+    def round_trip(self) -> float:
+        return 0.0
 
     @property
     def state(self) -> State:
@@ -141,4 +145,4 @@ def _read(frames: tuple[bytes, ...], now: float) -> Event:
         status = decode(frames[1], Status)
     except BadMessageError as error:
         return Misheard(peer, error.version, now)
-    return Heard(peer, status, now)
+    return Heard(peer, status, now) if is_sane(status) else Misheard(peer, None, now)

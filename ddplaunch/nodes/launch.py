@@ -9,7 +9,7 @@ from ddplaunch.job import Job, Setting
 from ddplaunch.nodes.agreement import EXIT_JOIN
 from ddplaunch.nodes.meeting import find_self, open_company
 from ddplaunch.output.plain import say
-from ddplaunch.plan.build import plan_launch, run_directory
+from ddplaunch.plan.build import Agreed, plan_launch, run_directory
 from ddplaunch.plan.model import LaunchPlan, Machine
 from ddplaunch.preflight.checks import check_master
 from ddplaunch.preflight.gate import Gate, open_gate
@@ -28,14 +28,16 @@ def launch_together(
 ) -> int:
     """This node's part of the run, from the first look at the others to the exit code."""
 
+    launch_id = plan.run_id  # until now nobody else had a say in it
+
     def replan(run_id: str, nprocs: tuple[int, ...]) -> LaunchPlan:
-        return plan_launch(config, machine, environ, run_id, nprocs)
+        return plan_launch(config, machine, environ, run_id, Agreed(nprocs, launch_id))
 
     token = environ.get("DDPLAUNCH_TOKEN", "")
     with ExitStack() as held:
         gate = _prepare(config, environ, plan, token, signals, held)
-        company = held.enter_context(open_company(config, plan, token, signals))
-        orders = company.join()
+        lobby = held.enter_context(open_company(config, plan, token, signals))
+        orders = lobby.join()
         say(f"the nodes differ in {doubt}" for doubt in orders.warnings)
         plan = replan(orders.run_id, orders.nprocs)
         setting = Setting(
@@ -45,7 +47,7 @@ def launch_together(
             run_directory(machine, plan),
             started_at,
             orders.attempt,
-            company,
+            lobby,
             replan,
         )
         return Job(setting, plan, signals).run()
@@ -85,8 +87,8 @@ def _tell_others(
 ) -> tuple[Problem, ...]:
     """This node cannot start, and the others should not wait for it. Why, as it stands on all nodes."""
     try:
-        with open_company(config, plan, token, signals, is_guest=is_guest) as company:
-            answer = company.tell_problems(problems, TELL_SECONDS)
+        with open_company(config, plan, token, signals, is_guest=is_guest) as lobby:
+            answer = lobby.tell_problems(problems, TELL_SECONDS)
     except LaunchError as failure:  # a control port that is taken, too
         return (*problems, *failure.problems)
     return answer if answer and answer[0].exit_code == EXIT_JOIN else problems

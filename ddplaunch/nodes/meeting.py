@@ -4,7 +4,7 @@ import os
 import select
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.errors import EXIT_PREFLIGHT, LaunchError, Problem
@@ -14,12 +14,13 @@ from ddplaunch.nodes.company import Company
 from ddplaunch.nodes.contact import Terms
 from ddplaunch.nodes.hello import probe_hello
 from ddplaunch.nodes.hub import Hub
+from ddplaunch.nodes.lobby import Lobby
 from ddplaunch.nodes.roster import Rules
 from ddplaunch.nodes.scout import Finding, Scout
 from ddplaunch.nodes.spoke import Spoke
 from ddplaunch.nodes.waiting import WaitingLine
 from ddplaunch.plan.model import LaunchPlan
-from ddplaunch.preflight.ports import find_holder
+from ddplaunch.preflight.ports import PortTakenError, release_early, reserve_port
 from ddplaunch.supervise.restart import RestartPolicy
 from ddplaunch.supervise.signals import SignalPipe
 from ddplaunch.supervise.state import STOP_SIGNALS
@@ -31,21 +32,19 @@ RESOLVE_AGAIN_SECONDS = 1.0
 @contextmanager
 def open_company(
     config: LaunchConfig, plan: LaunchPlan, token: str, signals: SignalPipe, *, is_guest: bool = False
-) -> Iterator[Company]:
+) -> Iterator[Lobby]:
     """The control channel, open as long as the run lasts. A guest comes to somebody else's, as any node."""
     is_host = plan.node_rank == 0 and not is_guest
-    link = _open_hub(config, plan, token) if is_host else _open_spoke(config, plan, token)
-    try:
-        company = Company(link, plan.node_rank, probe_hello(config, plan), signals)
-        try:
-            yield company
-        finally:
-            company.farewell()
-    finally:
-        link.close()
+    hello = probe_hello(config, plan)
+    with ExitStack() as held:
+        link = _open_hub(config, plan, token, held) if is_host else _open_spoke(config, plan, token)
+        held.callback(link.close)
+        lobby = Lobby(Company(link, plan.node_rank, hello), signals)
+        held.callback(lobby.farewell)
+        yield lobby
 
 
-def _open_hub(config: LaunchConfig, plan: LaunchPlan, token: str) -> Hub:
+def _open_hub(config: LaunchConfig, plan: LaunchPlan, token: str, held: ExitStack) -> Hub:
     rules = Rules(
         run_id=plan.run_id,
         nnodes=plan.nnodes,
@@ -56,11 +55,16 @@ def _open_hub(config: LaunchConfig, plan: LaunchPlan, token: str) -> Hub:
     )
     port = plan.control_port or 0
     try:
+        # Strictly, as for the master port: ZeroMQ would bind over a port that somebody else has reserved.
+        reserved = reserve_port(port)
+        held.callback(reserved.close)
+        if release_early():
+            reserved.close()
         return Hub(rules, port, token, config.join_timeout)
-    except OSError as error:
-        what = f"cannot use control port {port} on this machine"
-        reason = find_holder(port) or os.strerror(error.errno or 0).lower()
+    except (PortTakenError, OSError) as error:
+        reason = error.holder if isinstance(error, PortTakenError) else os.strerror(error.errno or 0).lower()
         hint = "--control-port with another one, the same on every node"
+        what = f"control port {port} on this machine cannot be used"
         raise LaunchError(Problem(what, reason, hint, EXIT_PREFLIGHT)) from None
 
 

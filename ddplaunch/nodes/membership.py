@@ -88,6 +88,8 @@ def _gather(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
             return leave(_with_seen(state), at, Verdict("check", 0, "all nodes see each other"))
     elif is_complete and at >= state.start_at:
         return _start(state, at)
+    if at >= state.start_at:
+        state = state._replace(start_at=0.0)  # from here on only nodes are waited for
     if at >= state.gather_until:
         waited = verdicts.not_all_came(_describe_waiting(state), state.noticed, state.turned_away)
         return leave(_with_seen(state), at, waited)
@@ -128,7 +130,8 @@ def _begin_stop(state: State, at: float, first: End) -> tuple[State, tuple[Actio
         phase=Phase.STOPPING, stop_until=at + grace + STOP_SECONDS, remind_at=at + REMIND_SECONDS / 2
     )
     cause = verdicts.describe_cause(first)
-    state, actions = order(state, state.orders._replace(stage=STOP, cause=cause, nprocs=()))
+    orders = state.orders._replace(stage=STOP, cause=cause, nprocs=(), verdict=None)
+    state, actions = order(state, orders)
     state, further = _stop(state, at)
     return state, actions + further
 
@@ -163,8 +166,10 @@ def _is_clear(state: State, member: Member) -> bool:
 
 def _wait_for_stop(state: State, at: float, busy: list[Member]) -> tuple[State, tuple[Action, ...]]:
     """A node that vanished may be the cause of it all: its fate is waited for."""
-    if any(member.status.wants_kill for member in busy) and not state.orders.kills:
+    if any(member.status.wants_kill for member in state.members.values()) and not state.orders.kills:
         return order(state, state.orders._replace(kills=True))
+    if at >= state.stop_until:
+        state = state._replace(stop_until=at + STOP_SECONDS)
     if at < state.remind_at:
         return state, ()
     state = state._replace(remind_at=at + REMIND_SECONDS)
@@ -205,11 +210,16 @@ def _gather_again(
 
 
 def _wait_for_leavers(state: State, at: float) -> State:
-    others = [member for node, member in state.members.items() if member.peer != LOCAL]
-    have_left = all(member.status.stage == LEFT or member.down_since is not None for member in others)
-    if at >= state.leave_until or (have_left and (at >= state.stay_until or not state.missing)):
-        return state._replace(phase=Phase.OVER)
-    return state
+    """A node whose connection is broken just now has a while to come back and hear it."""
+    if at >= state.stay_until:
+        state = state._replace(stay_until=0.0)
+    others = [member for member in state.members.values() if member.peer != LOCAL]
+    away = [member for member in others if member.status.stage != LEFT]
+    if any(member.down_since is not None for member in away):
+        return state._replace(leave_until=at + state.rules.patience_seconds)
+    if away and at < state.leave_until:
+        return state
+    return state if state.stay_until else state._replace(phase=Phase.OVER)
 
 
 def _with_seen(state: State) -> State:

@@ -4,10 +4,13 @@ Both sides always tell their whole state, never a change of it: a message that i
 no harm, and after a broken connection the next one says it all.
 """
 
+from ddplaunch.config.parse import MOST_NODES, MOST_RESTARTS, MOST_SECONDS, MOST_WORKERS
 from ddplaunch.errors import Problem
 from ddplaunch.record import Record
 from ddplaunch.report.model import Failure, WorkerRecord
 from ddplaunch.report.stacks import Standing
+
+MOST_SIGNALS = 64
 
 # --- a node to node 0 -------------------------------------------------------------------------------
 
@@ -27,7 +30,7 @@ TIMEOUT = "timeout"
 PROBLEM = "problem"
 STALLED = "stalled"  # only the whole run can be
 LOST = "lost"  # only others can tell
-KINDS = frozenset({FAILED, SIGNAL, TIMEOUT, PROBLEM})
+KINDS = frozenset({FAILED, SIGNAL, TIMEOUT, PROBLEM})  # what a node can say of itself
 
 
 class Hello(Record):
@@ -80,6 +83,7 @@ class Status(Record):
     number: int
     hello: Hello
     stage: str
+    run_id: str = ""  # of the run it takes part in, once it knows
     attempt: int = 0
     ending: Ending | None = None
     interrupted: int = 0  # the signal that asked for the end of the run, whatever ends the attempt
@@ -87,6 +91,34 @@ class Status(Record):
     wants_kill: bool = False  # somebody pressed Ctrl-C twice
     account: Account | None = None
     round_trip: float | None = None  # seconds to node 0 and back, when it was measured
+
+
+def is_sane(status: Status) -> bool:
+    """Whether a launcher could have said this; anybody may write to the port."""
+    hello, ending = status.hello, status.ending
+    seconds = (hello.grace_seconds, hello.stall_seconds, hello.join_seconds, status.round_trip or 0.0)
+    return (
+        status.stage in STAGES
+        and 0 <= status.node < hello.nnodes <= MOST_NODES
+        and 1 <= hello.nproc <= MOST_WORKERS
+        and 0 <= status.attempt <= MOST_RESTARTS
+        and 0 <= status.interrupted <= MOST_SIGNALS
+        and all(0 <= each <= MOST_SECONDS for each in seconds)
+        and (ending is None or _is_sane_ending(ending))
+    )
+
+
+def _is_sane_ending(ending: Ending) -> bool:
+    has_problems = bool(ending.problems) and all(1 <= one.exit_code <= 255 for one in ending.problems)
+    return (
+        ending.kind in KINDS
+        and 0 <= ending.age <= MOST_SECONDS
+        and 0 <= ending.signum <= MOST_SIGNALS
+        and -MOST_SIGNALS <= ending.returncode <= 255
+        and has_problems is (ending.kind == PROBLEM)
+        and (ending.kind != SIGNAL or ending.signum > 0)
+        and (ending.kind != FAILED or (ending.rank >= 0 and ending.returncode != 0))
+    )
 
 
 # --- node 0 to every node ---------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from ddplaunch.errors import Problem
 from ddplaunch.nodes.agreement import EXIT_JOIN, find_disagreements, find_doubts
-from ddplaunch.nodes.messages import Status
+from ddplaunch.nodes.messages import LOOKING, READY, Status
 from ddplaunch.record import Record
 
 
@@ -18,6 +18,7 @@ def receive_newcomer(
     status: Status,
     *,
     first: Status,
+    run_id: str,
     is_local: bool,
     rival: Status | None,
     is_forming: bool,
@@ -34,8 +35,10 @@ def receive_newcomer(
         return Decision(find_disagreements(ours, status.node, theirs))
     if rival is not None:
         return Decision((_describe_rivals(status, rival),), is_forming)
-    if status.ending is not None and is_forming:  # it cannot start anyway, and says why
-        return Decision()
+    if status.ending is not None and status.ending.problems:  # it cannot start anyway, and says why
+        return Decision() if is_forming else Decision(status.ending.problems)
+    if status.run_id not in ("", run_id) and status.stage not in (LOOKING, READY):
+        return Decision((_describe_stray(status),))
     disagreements = find_disagreements(ours, status.node, theirs)
     if disagreements:
         return Decision(disagreements, is_forming)
@@ -56,6 +59,10 @@ def _describe_rivals(status: Status, rival: Status) -> Problem:
         "each node has a --node-rank of its own, from 0 (the master) to nnodes - 1",
         EXIT_JOIN,
     )
+
+
+def _describe_stray(status: Status) -> Problem:
+    return Problem("node 0 was lost", f"another run answers in its place, {status.run_id}", "", EXIT_JOIN)
 
 
 def _describe_late(status: Status) -> Problem:

@@ -10,8 +10,9 @@ from ddplaunch.record import Record
 from ddplaunch.supervise.restart import RestartPolicy, plan_restart
 
 REMIND_SECONDS = 5.0  # between two lines about who is missing
-LINGER_SECONDS = 2.0  # for every node to hear how the run ended
-LATE_SECONDS = 3.0  # the same for nodes that have not come yet, where it is not their absence
+LATE_SECONDS = (
+    3.0  # for nodes that have not come yet to hear why they need not, where it is not their absence
+)
 
 
 class Phase(Enum):
@@ -58,7 +59,7 @@ class State(Record):
     started_at: float = 0.0  # of the attempt
     start_at: float = 0.0  # not before
     stop_until: float = 0.0
-    leave_until: float = 0.0
+    leave_until: float = 0.0  # whoever has not heard of the end by then is lost
     stay_until: float = 0.0  # for latecomers
     noticed: tuple[End, ...] = ()  # of this attempt, and of no present member: lost nodes, a stall
     turned_away: tuple[str, ...] = ()
@@ -68,8 +69,6 @@ class State(Record):
         """When to look again even if nothing happens."""
         if self.phase is Phase.OVER:
             return None
-        if self.phase is Phase.LEAVING:
-            return self.leave_until
         down = [member.down_since for member in self.members.values() if member.down_since is not None]
         times = [since + self.rules.patience_seconds for since in down]
         if self.phase is Phase.GATHERING:
@@ -77,6 +76,8 @@ class State(Record):
             times += [self.start_at] if self.start_at and not self.missing else []
         elif self.phase is Phase.STOPPING:
             times += [self.remind_at, self.stop_until]
+        elif self.phase is Phase.LEAVING:
+            times += [self.leave_until, *([self.stay_until] if self.stay_until else [])]
         return min(times, default=None)
 
     @property
@@ -110,10 +111,11 @@ def with_member(state: State, member: Member) -> State:
 
 
 def lose(state: State, member: Member, since: float) -> State:
-    """While nodes gather, a lost one is just missing again. What it had said before stands."""
+    """While a run forms, a lost node is just missing again. What it had said before stands."""
     members = {node: other for node, other in state.members.items() if node != member.status.node}
     state = state._replace(members=members)
-    if state.phase not in (Phase.RUNNING, Phase.STOPPING) or member.since > state.attempt:
+    is_forming = state.phase is Phase.GATHERING and state.attempt == 0
+    if is_forming or state.phase is Phase.LEAVING or member.since > state.attempt:
         return state
     end = member.end
     if end is None or end.attempt != state.attempt:
@@ -132,8 +134,9 @@ def leave(
     state: State, at: float, verdict: Verdict, late_seconds: float = 0.0
 ) -> tuple[State, tuple[Action, ...]]:
     """The run is over: everybody hears why, and latecomers too where that can concern them."""
-    linger = max(LINGER_SECONDS, late_seconds) if state.missing else LINGER_SECONDS
-    state = state._replace(phase=Phase.LEAVING, leave_until=at + linger)
-    if state.missing and late_seconds:
-        state = state._replace(stay_until=state.leave_until)
+    state = state._replace(
+        phase=Phase.LEAVING,
+        leave_until=at + state.rules.heartbeat_seconds,
+        stay_until=at + late_seconds if state.missing and late_seconds else 0.0,
+    )
     return order(state, state.orders._replace(stage=LEAVE, verdict=verdict, waiting=""))

@@ -97,7 +97,7 @@ class Spoke:
             elif isinstance(news, Unlinked):
                 self._step(contact.Broken(now))
             else:
-                self._step(contact.NotShaken(news.speaks_otherwise, now))
+                self._step(contact.NotShaken(news.speaks_otherwise, news.is_silence, now))
 
     def _measure(self, now: float) -> None:
         """Node 0 answers every status at once."""

@@ -2,10 +2,13 @@
 
 import time
 
+from ddplaunch.errors import Problem
 from ddplaunch.fate import Following, announce_restart
 from ddplaunch.job import Setting
 from ddplaunch.nodes import messages
+from ddplaunch.nodes.company import Company
 from ddplaunch.nodes.messages import Account, Verdict
+from ddplaunch.nodes.wire import is_portable
 from ddplaunch.report.model import Failure, RunResult
 from ddplaunch.report.stacks import Standing
 from ddplaunch.supervise.loop import Supervisor
@@ -18,9 +21,8 @@ LARGEST_ERROR_FILE = 1 << 16
 
 
 class Together:
-    def __init__(self, setting: Setting, tether: Tether, timeout_at: float | None) -> None:
-        assert setting.company is not None
-        self._setting, self._company = setting, setting.company
+    def __init__(self, setting: Setting, company: Company, tether: Tether, timeout_at: float | None) -> None:
+        self._setting, self._company = setting, company
         self._tether, self._timeout_at = tether, timeout_at
 
     def follow(self, supervisor: Supervisor, result: RunResult, is_clear: bool) -> Following:
@@ -37,8 +39,8 @@ class Together:
         result = self._add_other_workers(result)
         if orders.stage != messages.LEAVE and orders.verdict is not None:  # another attempt
             most = self._setting.config.max_restarts
-            outcome = self._judge(result, orders.verdict)
-            announce_restart(supervisor, outcome, orders.attempt, most, orders.pause_seconds)
+            result = self._judge(result, orders.verdict)
+            announce_restart(supervisor, result, orders.attempt, most, orders.pause_seconds)
             orders = company.await_start(supervisor, self._timeout_at)
         if orders.stage == messages.START:
             assert self._setting.replan is not None
@@ -50,10 +52,10 @@ class Together:
         return result._replace(
             outcome=verdict.outcome,
             exit_code=verdict.exit_code,
-            reason=verdict.reason,
+            reason="; ".join(map(_in_one_line, verdict.problems)) or verdict.reason,
             first_failure=verdict.failure,
             standings=verdict.standings,
-            hint=verdict.hint,
+            hint=verdict.hint or (verdict.problems[0].hint if verdict.problems else ""),
             seconds=time.time() - self._setting.started_at,
         )
 
@@ -65,10 +67,14 @@ class Together:
         return result._replace(attempts=(*result.attempts[:-1], last))
 
 
+def _in_one_line(problem: Problem) -> str:
+    return f"{problem.what} ({problem.cause})" if problem.cause else problem.what
+
+
 def _fit_failure(failure: Failure) -> Failure:
     tail = tuple(line[:LONGEST_LINE] for line in failure.tail[-MOST_LINES:])
     error_file = failure.error_file
-    if error_file is not None and len(str(error_file)) > LARGEST_ERROR_FILE:
+    if len(str(error_file)) > LARGEST_ERROR_FILE or not is_portable(error_file):
         error_file = None
     return failure._replace(tail=tail, error_file=error_file)
 

@@ -30,10 +30,18 @@ def encode(message: object) -> bytes:
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
 
 
+def is_portable(value: object) -> bool:
+    """Whether this comes back as it was; JSON that a script wrote may hold NaN, or numbers of many digits."""
+    try:
+        return bool(_loads(json.dumps(value, allow_nan=False).encode()) == value)
+    except (ValueError, TypeError, RecursionError):
+        return False
+
+
 def decode(data: bytes, kind: type[T]) -> T:
     """The message of this kind in `data`."""
     try:
-        document = json.loads(data, parse_int=_parse_int, parse_constant=_refuse_constant)
+        document = _loads(data)
     except (ValueError, RecursionError) as error:
         raise BadMessageError(f"no JSON: {error}") from None
     if not isinstance(document, dict):
@@ -44,6 +52,10 @@ def decode(data: bytes, kind: type[T]) -> T:
     if document.get("type") != kind.__name__:
         raise BadMessageError(f"not a {kind.__name__}")
     return _from_plain(document.get("body"), kind)  # type: ignore[no-any-return]
+
+
+def _loads(data: bytes) -> Any:
+    return json.loads(data, parse_int=_parse_int, parse_constant=_refuse_constant)
 
 
 def _parse_int(digits: str) -> int:

@@ -13,8 +13,16 @@ from ddplaunch.plan.environment import (
     plan_rank_env,
 )
 from ddplaunch.plan.model import LaunchPlan, Machine, WorkerSpec
+from ddplaunch.record import Record
 
 LOOPBACK = "127.0.0.1"
+
+
+class Agreed(Record):
+    """What the nodes of a run have found out together, and what remains this launcher's own."""
+
+    nprocs: tuple[int, ...]
+    launch_id: str
 
 
 def plan_launch(
@@ -22,20 +30,21 @@ def plan_launch(
     machine: Machine,
     environ: Mapping[str, str],
     run_id: str,
-    agreed: tuple[int, ...] = (),
+    agreed: "Agreed | None" = None,
 ) -> LaunchPlan:
     """The whole run as seen from this node; the same inputs give the same plan.
 
-    Until the nodes have `agreed` on the number of workers of each, others are taken to be like this one.
+    Until the nodes have `agreed`, others are taken to be like this one.
     """
     visible = detect_visible({**environ, **dict(config.env)}, machine.vendor)
     if config.gpus is not None:
         visible = choose(visible, config.gpus, f"{config.sources['gpus']} {','.join(map(str, config.gpus))}")
     nprocs, nproc_source, problems = _plan_nprocs(config, machine, visible)
-    nprocs = agreed or nprocs
+    nprocs = nprocs if agreed is None else agreed.nprocs
     many = config.nnodes > 1
     plan = LaunchPlan(
         run_id=run_id,
+        launch_id=run_id if agreed is None else agreed.launch_id,
         host=machine.host,
         nnodes=config.nnodes,
         node_rank=config.node_rank,
@@ -117,8 +126,7 @@ def plan_argv(
 
 def run_directory(machine: Machine, plan: LaunchPlan) -> str:
     """Where the files of a run live that nobody asked to keep."""
-    node = f"-node{plan.node_rank}" if plan.nnodes > 1 else ""
-    return f"{machine.temporary_directory}/ddplaunch-{plan.run_id}{node}"
+    return f"{machine.temporary_directory}/ddplaunch-{plan.launch_id}"
 
 
 def _fill(word: str, known: Mapping[str, int]) -> str:

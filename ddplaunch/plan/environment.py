@@ -61,6 +61,7 @@ def plan_rank_env(
         # "True" would make every rank a client of a store in the launcher; rank 0 hosts it here.
         "TORCHELASTIC_USE_AGENT_STORE": "False",
         "DDPLAUNCH_RUN_ID": plan.run_id,
+        "DDPLAUNCH_LAUNCH_ID": plan.launch_id,
     }
     if plan.master_addr is not None:
         env["MASTER_ADDR"] = plan.master_addr
@@ -92,9 +93,11 @@ def for_attempt(spec: WorkerSpec, attempt: int, master_port: int, run_directory:
 
 
 def marks_of(plan: LaunchPlan) -> tuple[str, ...]:
-    """What all processes of this node's workers carry, and nobody else's: two nodes may share a machine."""
-    run = f"DDPLAUNCH_RUN_ID={plan.run_id}"
-    return (run,) if plan.nnodes == 1 else (run, f"NODE_RANK={plan.node_rank}")
+    """What all processes of this launcher's workers carry, and nobody else's.
+
+    Nodes of a run may share a machine, and a node that was started again shares it with the one before.
+    """
+    return (f"DDPLAUNCH_LAUNCH_ID={plan.launch_id}",)
 
 
 def find_stale(environ: Mapping[str, str], workers: Sequence[WorkerSpec]) -> list[str]:

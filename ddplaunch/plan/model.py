@@ -39,7 +39,8 @@ class WorkerSpec(Record):
 class LaunchPlan(Record):
     """One run, seen from this node."""
 
-    run_id: str
+    run_id: str  # the same on all nodes
+    launch_id: str  # of this launcher alone
     host: str
     nnodes: int
     node_rank: int

@@ -135,7 +135,10 @@ def find_holder(port: int) -> str:
     if not holders:
         if _LISTEN in _connection_states(port):
             return "a process of another user listens on it"
-        return _find_reserving_run(port) or "a process of another user has reserved it"
+        return (
+            _find_reserving_run(port)
+            or "a process that cannot be seen has reserved it: another launcher that waits, or another user's"
+        )
     holder = min(holders, key=lambda c: c.status != psutil.CONN_LISTEN)
     verb = "listens on it" if holder.status == psutil.CONN_LISTEN else "uses it"
     return f"pid {holder.pid} ({_command(holder.pid)}) {verb}"

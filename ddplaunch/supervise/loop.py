@@ -51,6 +51,7 @@ _TERMINAL_SIGNALS = frozenset({signal.SIGINT, signal.SIGQUIT})
 
 
 GROUP_LOOK_SECONDS = 0.05
+LONGEST_SLEEP = 86_400.0  # epoll counts in milliseconds, in 32 bits
 
 
 class Supervisor:
@@ -194,7 +195,6 @@ class Supervisor:
                 case Guardian():
                     self._replace_guardian()
         now = time.monotonic()
-        yield from self._hear_company()
         for signum in received:
             yield SignalReceived(signum, now, signum in _TERMINAL_SIGNALS and self._tether.is_from_terminal())
         exited += [self.workers[rank] for rank in self.state.alive if self._lacks_pidfd(rank)]
@@ -202,6 +202,7 @@ class Supervisor:
             returncode = peek_returncode(worker.process.pid)
             if returncode is not None and not self._leaves_group_behind(worker):
                 yield WorkerExited(worker.spec.rank, returncode, now)
+        yield from self._hear_company()  # what happened here comes first
         if deadline is not None and now >= deadline:
             yield DeadlinePassed(now)
         self.pump.balance()
@@ -302,4 +303,4 @@ class Supervisor:
 
 
 def _timeout(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
+    return None if deadline is None else min(max(0.0, deadline - time.monotonic()), LONGEST_SLEEP)

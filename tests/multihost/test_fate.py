@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,58 @@ def test_a_frozen_launcher_is_lost_and_ends_itself_when_it_wakes(nodes: Nodes) -
     runs[1].send(signal.SIGCONT)
     assert runs[1].wait() == 5
     assert not is_alive(pids[1])
+
+
+def test_a_node_0_that_was_started_again_is_not_taken_for_the_one_before(nodes: Nodes) -> None:
+    runs = nodes.start_all(worker("sleep"), count=2)
+    wait_ready(runs, 1)
+    os.kill(runs[0].pid, signal.SIGKILL)
+    runs[0].wait()
+    again = nodes.start(0, "--join-timeout", "12", worker("sleep"), count=2)
+    assert runs[1].wait() == 5
+    assert "node 0 was lost" in runs[1].err
+    assert again.wait() == 4
+
+
+@pytest.mark.parametrize("strange", ["float('nan')", "10**40"])
+def test_an_error_file_that_does_not_travel_costs_nothing_but_itself(
+    nodes: Nodes, script: Callable[..., str], strange: str
+) -> None:
+    text = (
+        "import json, os, sys\n"
+        "json.dump({'message': {'message': STRANGE}}, open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w'))"
+    )
+    path = script(
+        text.replace("STRANGE", strange) + "\nsys.exit('last words' if os.environ['RANK'] == '1' else 0)"
+    )
+    runs = nodes.start_all(path, count=2)
+    assert codes(runs) == [1, 1]
+    assert all("first failure: rank 1" in run.err and run.err.endswith("last words\n") for run in runs)
+
+
+def test_a_cut_at_the_very_end_does_not_turn_success_into_failure(
+    nodes: Nodes, lab: Lab, tmp_path: Path
+) -> None:
+    runs = nodes.start_all(
+        "--heartbeat-timeout", "30", worker("when_told"), str(tmp_path / "end"), "0", "0", count=2
+    )
+    runs[1].wait_for("leaving with 0")
+    lab.cut(1)
+    (tmp_path / "end").touch()
+    runs[0].wait_for("leaving with 0")
+    time.sleep(3)
+    lab.heal(1)
+    assert codes(runs) == [0, 0]
+
+
+def test_the_second_ctrl_c_of_a_node_whose_workers_are_gone_kills_those_of_others(nodes: Nodes) -> None:
+    runs = nodes.start_all(worker("rank_1_is_stubborn"), count=2)
+    wait_ready(runs, 1)
+    runs[0].send(signal.SIGINT)
+    runs[0].wait_for("waiting for node 1 (n1) to stop")
+    runs[0].send(signal.SIGINT)
+    assert codes(runs) == [130, 130]
+    assert "rank 1 killed by the launcher" in runs[1].err
 
 
 def test_node_0_stays_until_all_are_done(nodes: Nodes, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Before any worker starts: who is missing, who does not fit, who cannot be reached."""
 
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -108,15 +109,51 @@ def test_a_loopback_master(nodes: Nodes, master: str) -> None:
     say_the_same([run], f"master address {master} cannot be reached from other nodes")
 
 
-@pytest.mark.parametrize("kind", ["silent", "http"])
-def test_a_master_that_is_no_ddplaunch(nodes: Nodes, lab: Lab, kind: str) -> None:
-    listen = "import socket,time; s=socket.create_server(('',29501)); time.sleep(600)"
-    service = ["python3", "-m", "http.server", "29501"] if kind == "http" else ["python3", "-c", listen]
-    nodes.start_command(0, service)
+def test_a_master_that_is_no_ddplaunch(nodes: Nodes, lab: Lab) -> None:
+    nodes.start_command(0, ["python3", "-m", "http.server", "29501"])
     wait_until(lambda: lab.listens(0, 29501), "somebody listens")
     run = nodes.start(1, worker("hello"))
     assert run.wait() == 4
     say_the_same([run], "n0:29501 answers, but not as node 0 of this run", "no ddplaunch")
+
+
+def test_a_master_that_says_nothing(nodes: Nodes, lab: Lab) -> None:
+    listen = "import socket,time; s=socket.create_server(('',29501)); time.sleep(600)"
+    nodes.start_command(0, ["python3", "-c", listen])
+    wait_until(lambda: lab.listens(0, 29501), "somebody listens")
+    run = nodes.start(1, "--join-timeout", "8", worker("hello"))
+    assert run.wait() == 4
+    say_the_same([run], "waiting for node 0 at n0:29501 (it answers, and then says nothing)")
+
+
+def test_a_node_0_that_is_slow_to_answer_is_waited_for(nodes: Nodes, lab: Lab) -> None:
+    first = nodes.start(0, worker("hello"), count=2)
+    wait_until(lambda: lab.listens(0, 29501), "node 0 listens")
+    first.send(signal.SIGSTOP)
+    second = nodes.start(1, worker("hello"), count=2)
+    second.wait_for("it answers, and then says nothing")
+    first.send(signal.SIGCONT)
+    assert codes([first, second]) == [0, 0]
+
+
+def test_a_port_that_another_run_has_reserved_is_not_taken_from_it(nodes: Nodes, lab: Lab) -> None:
+    first = nodes.start(0, "--master-port", "25101", worker("sleep"), count=2)
+    wait_until(lambda: lab.listens(0, 25102), "the first run forms")
+    second = nodes.start(0, "--master-port", "25100", worker("sleep"), count=2)
+    assert second.wait() == 3
+    say_the_same([second], "control port 25101 on this machine cannot be used", "--control-port")
+    first.send(signal.SIGINT)
+    assert first.wait() == 130
+
+
+def test_a_node_0_that_was_started_again_before_the_run_began(nodes: Nodes, lab: Lab) -> None:
+    first, second = (nodes.start(number, worker("hello")) for number in (0, 1))
+    second.wait_for("waiting for node 2 (have 0 n0, 1 n1)")
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    first = nodes.start(0, worker("hello"))
+    third = nodes.start(2, worker("hello"))
+    assert codes([first, second, third]) in ([0, 0, 0], [4, 5, 4])
 
 
 def test_another_run_on_the_same_master(nodes: Nodes) -> None:

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.multihost.conftest import Nodes, codes
@@ -87,6 +88,30 @@ def test_a_second_launcher_for_a_node_that_is_there_is_turned_away(nodes: Nodes)
     assert all(run.process.poll() is None for run in runs)
     runs[0].send(signal.SIGTERM)
     assert codes(runs) == [143, 143]
+
+
+def test_restarts_without_a_pause_stay_in_step(nodes: Nodes, script: Callable[..., str]) -> None:
+    """Workers that fail at once: an attempt may be over before a node has heard of its beginning."""
+    path = script("import os, sys; sys.exit(3 if os.environ['DDPLAUNCH_ATTEMPT'] != '25' else 0)")
+    runs = nodes.start_all("--max-restarts", "25", path)
+    assert codes(runs) == [0, 0, 0]
+    assert all("restart 25 of 25" in run.err for run in runs)
+
+
+def test_the_launcher_before_does_not_touch_the_node_that_was_started_again(nodes: Nodes) -> None:
+    arguments = ("--max-restarts", "2", "--heartbeat-timeout", "3", worker("twice_forever"))
+    runs = nodes.start_all(*arguments, count=2)
+    for run in runs:
+        run.wait_ready(1)
+    runs[1].send(signal.SIGSTOP)
+    runs[0].wait_for("waiting for node 1")
+    again = nodes.start(1, *arguments, count=2)
+    pids = again.wait_ready(1)
+    runs[1].send(signal.SIGCONT)
+    assert runs[1].wait() != 0
+    assert is_alive(pids[0])
+    again.send(signal.SIGTERM)
+    assert codes([runs[0], again]) == [143, 143]
 
 
 def test_ctrl_c_between_attempts_ends_the_run_everywhere(nodes: Nodes) -> None:

@@ -62,16 +62,34 @@ def test_nobody_is_looked_for_longer_than_join_timeout() -> None:
 
 def test_somebody_who_never_makes_sense_is_no_ddplaunch() -> None:
     calling, _ = replay(begin(TERMS, 0.0, 600.0), Elapsed(0.0), Scouted("192.168.0.1", "", False, 1.0))
-    for strange in (NotShaken(False, 2.0), Shaken(2.0)):  # no handshake; a handshake, and then no orders
+    for strange in (
+        NotShaken(False, False, 2.0),
+        Shaken(2.0),
+    ):  # no handshake; a handshake, and then no orders
         state, _ = replay(calling, strange, Broken(2.1))
-        state, actions = replay(state, Elapsed(6.5))
+        assert state.deadline is not None
+        state, actions = replay(state, Elapsed(state.deadline))
         assert isinstance(actions[0], GiveUp)
         assert "answers, but not as node 0" in actions[0].problem.what
 
 
+def test_a_silent_one_may_only_be_slow() -> None:
+    calling, _ = replay(begin(TERMS, 0.0, 60.0), Elapsed(0.0), Scouted("192.168.0.1", "", False, 1.0))
+    state, actions = replay(calling, NotShaken(False, True, 4.0), NotShaken(False, True, 7.0), Elapsed(59.0))
+    assert actions == []
+    assert describe_waiting(state) == "waiting for node 0 at n0:29501 (it answers, and then says nothing)"
+    _, actions = replay(state, Elapsed(60.0))
+    assert isinstance(actions[0], GiveUp)
+
+
+def test_who_is_gone_wants_nothing_more() -> None:
+    state, _ = replay(talking(), Broken(10.0), Elapsed(22.0))
+    assert state.deadline is None
+
+
 def test_a_token_on_one_side_only_is_told_at_once() -> None:
     calling, _ = replay(begin(TERMS, 0.0, 600.0), Elapsed(0.0), Scouted("192.168.0.1", "", False, 1.0))
-    _, actions = replay(calling, NotShaken(True, 1.1))
+    _, actions = replay(calling, NotShaken(True, False, 1.1))
     assert isinstance(actions[0], GiveUp)
     assert actions[0].problem.cause == "node 0 has a DDPLAUNCH_TOKEN, and this node has none"
 

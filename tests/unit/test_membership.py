@@ -35,9 +35,9 @@ HELLO = Hello(
 class History:
     """A run as node 0 sees it: who said what when, and what they are told."""
 
-    def __init__(self, max_restarts: int = 0, min_uptime: float = 0.0, **hello: object) -> None:
-        policy = RestartPolicy(max_restarts, min_uptime, 0.0)
-        self.hello = HELLO._replace(max_restarts=max_restarts, **hello)  # type: ignore[arg-type]
+    def __init__(self, max_restarts: int = 0, backoff: float = 0.0) -> None:
+        policy = RestartPolicy(max_restarts, 0.0, backoff)
+        self.hello = HELLO._replace(max_restarts=max_restarts)
         self.state: State = begin(Rules("run", 3, 12.0, 15.0, 5.0, policy), 0.0, 600.0)
         self.numbers: dict[tuple[int, str], int] = {}
         self.actions: tuple[Action, ...] = ()
@@ -59,8 +59,11 @@ class History:
         self.see(Vanished(self.state.members[node].peer, at))
 
     def pass_time(self, until: float) -> None:
-        while self.state.deadline is not None and self.state.deadline <= until:
-            self.see(Elapsed(self.state.deadline))
+        """Whenever it wants to look again; and never for nothing, or it would look without end."""
+        while (deadline := self.state.deadline) is not None and deadline <= until:
+            before = self.state
+            self.see(Elapsed(max(deadline, self.at)))
+            assert self.state != before, f"a deadline that changes nothing: {deadline}"
         self.see(Elapsed(until))
 
     @property
@@ -372,6 +375,79 @@ def test_a_node_that_cannot_start_says_why_to_all() -> None:
     assert run.orders.verdict is not None
     assert run.orders.verdict.exit_code == 2
     assert run.orders.verdict.problems[0].what == "node 2 (n2): cannot find the script gone.py"
+
+
+def test_a_node_that_cannot_start_again_does_not_end_a_run_that_has_restarts_left() -> None:
+    run = History(max_restarts=2).running()
+    run.vanish(1, 10.0)
+    run.pass_time(22.0)
+    run.clear((0, 2), 22.1)
+    assert (run.orders.stage, run.orders.attempt) == (m.WAIT, 1)
+    problem = Problem("cannot find the script gone.py", exit_code=2)
+    run.say(1, m.CLEAR, 23.0, key="again", ending=Ending(m.PROBLEM, 0.0, problems=(problem,)))
+    assert run.orders.stage == m.WAIT
+    run.say(1, m.READY, 24.0, key="third")
+    assert (run.orders.stage, run.orders.attempt) == (m.START, 1)
+
+
+def test_a_signal_that_crossed_the_start_is_heard() -> None:
+    run = History().gathered()
+    assert run.orders.stage == m.START
+    run.say(1, m.READY, 1.0, interrupted=signal.SIGINT)
+    assert run.orders.stage == m.STOP
+    run.clear((0, 1, 2), 2.0)
+    assert run.orders.verdict is not None
+    assert run.orders.verdict.exit_code == 130
+
+
+def test_a_timeout_between_attempts_counts_although_the_attempt_had_another_end() -> None:
+    run = History(max_restarts=1).running()
+    run.vanish(1, 10.0)
+    run.say(0, m.RUNNING, 10.1, ending=failed(0))
+    run.clear((0, 2), 11.0)
+    run.pass_time(25.0)
+    assert run.orders.stage == m.WAIT
+    run.say(0, m.CLEAR, 30.0, ending=Ending(m.TIMEOUT, 0.0))
+    assert run.orders.verdict is not None
+    assert run.orders.verdict.exit_code == 124
+
+
+def test_a_node_that_is_lost_between_attempts_is_a_lost_node() -> None:
+    run = History(max_restarts=1, backoff=30.0).running()
+    run.say(0, m.RUNNING, 10.0, ending=failed(0))
+    run.clear((0, 1, 2), 11.0)
+    assert (run.orders.stage, run.orders.attempt) == (m.WAIT, 1)
+    run.vanish(2, 12.0)
+    run.pass_time(700.0)
+    assert run.orders.verdict is not None
+    assert (run.orders.verdict.exit_code, run.orders.verdict.outcome) == (5, "node-lost")
+
+
+def test_a_connection_that_is_broken_at_the_very_end_is_waited_for() -> None:
+    run = History().running()
+    for node in (1, 2, 0):
+        if node == 0:
+            run.vanish(1, 9.0)
+        run.say(node, m.DONE, 9.5)
+    assert run.orders.verdict is not None
+    assert run.orders.verdict.exit_code == 0
+    run.say(0, m.LEFT, 9.6)
+    run.say(2, m.LEFT, 9.7)
+    run.pass_time(15.0)
+    assert not run.is_over
+    run.say(1, m.DONE, 15.1)
+    assert isinstance(run.actions[0], Send)
+    run.say(1, m.LEFT, 15.2)
+    assert run.is_over
+
+
+def test_a_node_of_a_run_that_was_here_before_is_turned_away_unless_it_had_not_begun() -> None:
+    run = History()
+    run.say(0, m.READY)
+    run.say(1, m.RUNNING, 1.0, run_id="before")
+    assert 1 not in run.state.members
+    run.say(1, m.READY, 1.0, run_id="before")
+    assert 1 in run.state.members
 
 
 def test_a_latecomer_to_a_run_that_failed_to_form_hears_why() -> None:

@@ -20,8 +20,9 @@ from ddplaunch.nodes.messages import (
     Orders,
     Status,
     Verdict,
+    is_sane,
 )
-from ddplaunch.nodes.wire import VERSION, BadMessageError, decode, encode
+from ddplaunch.nodes.wire import VERSION, BadMessageError, decode, encode, is_portable
 from ddplaunch.report.model import Failure, WorkerRecord
 from ddplaunch.report.stacks import Frame, Standing
 
@@ -37,9 +38,10 @@ STATUS = Status(
     3,
     HELLO,
     RUNNING,
-    ending=Ending(FAILED, 0.5, 1, -9, problems=(Problem("what", "cause", "hint", 3),)),
+    ending=Ending("problem", 0.5, problems=(Problem("what", "cause", "hint", 3),)),
     account=Account((WORKER,), 2.0, FAILURE, (STANDING,), True),
 )
+SANE = STATUS._replace(ending=Ending(FAILED, 0.5, 1, -9))
 ORDERS = Orders(4, START, "run", 1, (2, 2), verdict=Verdict("worker-failed", 7, "x", FAILURE, (STANDING,)))
 
 
@@ -103,3 +105,36 @@ def test_another_version_is_told_apart_from_noise() -> None:
     with pytest.raises(BadMessageError) as caught:
         decode(json.dumps(document).encode(), Status)
     assert caught.value.version == VERSION + 1
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        STATUS._replace(stage="asleep"),
+        STATUS._replace(node=-1),
+        STATUS._replace(node=2),
+        STATUS._replace(interrupted=99999),
+        STATUS._replace(interrupted=-5),
+        STATUS._replace(attempt=-1),
+        STATUS._replace(hello=HELLO._replace(nproc=0)),
+        STATUS._replace(hello=HELLO._replace(nproc=10**9)),
+        STATUS._replace(hello=HELLO._replace(nnodes=10**9)),
+        STATUS._replace(hello=HELLO._replace(grace_seconds=-1.0)),
+        STATUS._replace(ending=Ending("lost", 0.0)),
+        STATUS._replace(ending=Ending(FAILED, -1.0, 1, 7)),
+        STATUS._replace(ending=Ending(FAILED, 0.0, 1, 10**6)),
+        STATUS._replace(ending=Ending(FAILED, 0.0, 1, 0)),
+        STATUS._replace(ending=Ending("signal", 0.0)),
+        STATUS._replace(ending=Ending("problem", 0.0)),
+        STATUS._replace(ending=Ending("problem", 0.0, problems=(Problem("x", exit_code=256),))),
+    ],
+)
+def test_what_no_launcher_says_is_not_listened_to(status: Status) -> None:
+    assert is_sane(SANE)
+    assert not is_sane(status)
+
+
+@pytest.mark.parametrize("strange", [{"a": float("nan")}, {"a": 10**30}, {"a": {1, 2}}, {1: "a"}])
+def test_what_would_not_come_back_as_it_was_is_not_sent(strange: object) -> None:
+    assert is_portable({"message": {"message": "boom", "list": [1, 2.5, None]}})
+    assert not is_portable(strange)
