@@ -7,7 +7,8 @@ property test holds both to the same answer.
 
 from collections.abc import Mapping, Sequence
 
-from ddplaunch.config.settings import SETTINGS, Setting
+from ddplaunch.config.setting import Setting
+from ddplaunch.config.settings import SETTINGS
 from ddplaunch.record import Record
 
 

@@ -6,7 +6,8 @@ import click
 
 from ddplaunch import __version__
 from ddplaunch.argv import CommandLine
-from ddplaunch.config.settings import SETTINGS, Setting
+from ddplaunch.config.setting import Setting
+from ddplaunch.config.settings import SETTINGS
 from ddplaunch.errors import LaunchError, Problem
 
 _HELP = """Start SCRIPT once per worker, watch the workers, and stop them all when one fails.

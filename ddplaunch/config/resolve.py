@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from ddplaunch.config import parse
-from ddplaunch.config.settings import DEFAULT_MASTER_PORT, SETTINGS, Setting
+from ddplaunch.config.setting import Setting
+from ddplaunch.config.settings import DEFAULT_MASTER_PORT, SETTINGS
 from ddplaunch.errors import LaunchError, Problem
 from ddplaunch.record import TYPE_CHECKING, Record
 

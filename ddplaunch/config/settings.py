@@ -4,29 +4,9 @@ The command line, the environment (DDPLAUNCH_<NAME>, PET_<NAME>) and --help are 
 """
 
 from ddplaunch.config import parse
-from ddplaunch.record import Record
+from ddplaunch.config.setting import Setting
 
 DEFAULT_MASTER_PORT = 29500  # torch's
-
-
-class Setting(Record):
-    name: str
-    group: str
-    parse: parse.Parser
-    default: object
-    help: str
-    metavar: str = ""  # empty: a flag that takes no value
-    short: str = ""
-    torchrun: bool = False  # torchrun has it under the same name: PET_<NAME> counts
-    repeatable: bool = False
-
-    @property
-    def option(self) -> str:
-        return "--" + self.name.replace("_", "-")
-
-    @property
-    def variable(self) -> str:
-        return "DDPLAUNCH_" + self.name.upper()
 
 
 _TOPOLOGY = "Topology"
@@ -253,12 +233,7 @@ SETTINGS: tuple[Setting, ...] = (
         "S",
     ),
     Setting(
-        "timeout",
-        _SUPERVISION,
-        parse.some_seconds,
-        None,
-        "End the whole run after S seconds (exit 124).",
-        "S",
+        "timeout", _SUPERVISION, parse.some_seconds, None, "End the run after S seconds (exit 124).", "S"
     ),
     Setting(
         "signal_scope",

@@ -13,8 +13,9 @@ from ddplaunch.record import Record
 
 LOOK_AGAIN_SECONDS = 0.3
 LOOK_SLOWLY_SECONDS = 2.0
-# Somebody who has not made sense for so long is no ddplaunch; after a handshake he may only be slow.
-STRANGER_SECONDS, SLOW_SECONDS = 4.0, 30.0
+# Somebody who has not made sense for so long is no ddplaunch. Silence may be a machine that stands still for
+# a moment; after a handshake, which needs no Python, node 0 may only be slow.
+STRANGER_SECONDS, SILENT_SECONDS, SLOW_SECONDS = 4.0, 7.0, 30.0
 # Nobody listens where node 0 did: its launcher is gone. Not at the first try, which may have hit a moment.
 REFUSED_SECONDS = 2.0
 
@@ -117,6 +118,7 @@ class State(Record):
     looks: int = 0
     trouble: str = ""  # what was tried last, in words
     stranger_at: float | None = None  # when whoever does not make sense until then is no ddplaunch
+    is_shaken: bool = False
     is_understood: bool = False
     cut_at: float = 0.0
     refused_since: float | None = None
@@ -146,9 +148,7 @@ def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
         case Scouted():
             return _scouted(state, event)
         case Shaken(at=at):
-            until = None if state.is_understood else (state.stranger_at or at + SLOW_SECONDS)
-            state = state._replace(phase=Phase.TALKING, stranger_at=until, refused_since=None, look_at=None)
-            return state, (SayAgain(),)
+            return _shaken(state, at)
         case NotShaken():
             return _not_shaken(state, event)
         case Broken(at=at) if state.phase is Phase.TALKING and state.is_understood:
@@ -177,15 +177,24 @@ def _scouted(state: State, event: Scouted) -> tuple[State, tuple[Action, ...]]:
     return state._replace(trouble=event.error, look_at=event.at + pause), ()
 
 
+def _shaken(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
+    until = None
+    if not state.is_understood:
+        until = state.stranger_at if state.is_shaken else at + SLOW_SECONDS
+    state = state._replace(phase=Phase.TALKING, is_shaken=True, stranger_at=until)
+    return state._replace(refused_since=None, look_at=None), (SayAgain(),)
+
+
 def _not_shaken(state: State, event: NotShaken) -> tuple[State, tuple[Action, ...]]:
     if state.is_understood:  # it was a ddplaunch before: the network plays tricks
         return state, ()
     if event.speaks_otherwise:
         return _give_up(state, _describe_token(state.terms))
     if event.is_silence:  # a machine that is very slow looks the same
-        return state._replace(trouble="it answers, and then says nothing"), ()
-    state = state._replace(trouble="it answers, and then hangs up")
-    return state._replace(stranger_at=state.stranger_at or event.at + STRANGER_SECONDS), ()
+        trouble, patience = "it answers, and then says nothing", SILENT_SECONDS
+    else:
+        trouble, patience = "it answers, and then hangs up", STRANGER_SECONDS
+    return state._replace(trouble=trouble, stranger_at=state.stranger_at or event.at + patience), ()
 
 
 def _elapsed(state: State, at: float) -> tuple[State, tuple[Action, ...]]:

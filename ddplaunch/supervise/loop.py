@@ -10,6 +10,7 @@ from ddplaunch.output.pump import Pump
 from ddplaunch.output.sink import Sink
 from ddplaunch.output.streams import Stream
 from ddplaunch.record import TYPE_CHECKING
+from ddplaunch.supervise.ear import Ear
 from ddplaunch.supervise.events import (
     AbortWorkers,
     Action,
@@ -23,7 +24,6 @@ from ddplaunch.supervise.events import (
     SampleProgress,
     SignalReceived,
     SignalWorkers,
-    StopOrdered,
     SuspendLauncher,
     WorkerExited,
 )
@@ -70,12 +70,12 @@ class Supervisor:
     ) -> None:
         self.workers = {worker.spec.rank: worker for worker in workers}
         self.state = state
-        self._tether, self._company = tether, company
-        self._company_fds: set[int] = set()
+        self._tether = tether
         self._signals_groups = signal_scope == "group"
         self._selector = selectors.DefaultSelector()
         self._selector.register(signals.fd, selectors.EVENT_READ, signals)
         self.pump = make_pump(self._selector)
+        self._ear = Ear(self._selector, company, self.pump.say)
         self._pidfds: dict[int, int] = {}  # by pid
         self._ending: set[int] = set()  # ranks whose leader is over, but not their group
         self._all_spoke = False
@@ -124,8 +124,7 @@ class Supervisor:
             self._perform(action)
         if isinstance(event, WorkerExited):
             self._take_leave(event)
-        if self._company is not None:
-            self._company.update(self.state)
+        self._ear.tell(self.state)
 
     def _perform(self, action: Action) -> None:
         match action:
@@ -202,7 +201,7 @@ class Supervisor:
             returncode = peek_returncode(worker.process.pid)
             if returncode is not None and not self._leaves_group_behind(worker):
                 yield WorkerExited(worker.spec.rank, returncode, now)
-        yield from self._hear_company()  # what happened here comes first
+        yield from self._ear.hear()  # what happened here comes first
         if deadline is not None and now >= deadline:
             yield DeadlinePassed(now)
         self.pump.balance()
@@ -211,7 +210,7 @@ class Supervisor:
             self._when_all_spoke()
 
     def _next_timeout(self) -> float | None:
-        times = [self.state.deadline, self.pump.deadline, self._watch_company()]
+        times = [self.state.deadline, self.pump.deadline, self._ear.prick()]
         if self._ending:  # grandchildren do not tell when they leave
             times.append(time.monotonic() + GROUP_LOOK_SECONDS)
         return _timeout(min((at for at in times if at is not None), default=None))
@@ -231,7 +230,7 @@ class Supervisor:
     def _serve_readers(self, deadline: float | None) -> list[int]:
         """Wait once, for readers of our output and for signals, which are returned."""
         received: list[int] = []
-        times = [at for at in (deadline, self._watch_company()) if at is not None]
+        times = [at for at in (deadline, self._ear.prick()) if at is not None]
         for key, _ in self._selector.select(_timeout(min(times, default=None))):
             if isinstance(key.data, SignalPipe):
                 received += key.data.read()
@@ -239,29 +238,9 @@ class Supervisor:
                 key.data.flush()
             elif isinstance(key.data, Guardian):
                 self._replace_guardian()
-        self._hear_company()
+        self._ear.hear()
         self.pump.balance()
         return received
-
-    def _watch_company(self) -> float | None:
-        """Listen to whatever the channel listens to now; when it wants to be asked even if nothing comes."""
-        if self._company is None:
-            return None
-        wanted = set(self._company.fds)
-        for fd in self._company_fds - wanted:
-            self._selector.unregister(fd)
-        for fd in wanted - self._company_fds:
-            self._selector.register(fd, selectors.EVENT_READ, None)
-        self._company_fds = wanted
-        return self._company.deadline
-
-    def _hear_company(self) -> "list[StopOrdered]":
-        if self._company is None:
-            return []
-        orders = self._company.receive()
-        for notice in self._company.take_notices():
-            self.pump.say(f"ddplaunch: {notice}\n")
-        return orders
 
     def _is_past(self, deadline: float | None) -> bool:
         return deadline is not None and time.monotonic() >= deadline

@@ -45,10 +45,16 @@ class Nodes:
         command = [*DDPLAUNCH, *node_options(number, count), *map(str, arguments)]
         return self.start_command(number if host is None else host, command, env)
 
-    def start_command(self, host: int, command: list[str], env: dict[str, str] | None = None) -> Run:
+    def start_command(
+        self,
+        host: int,
+        command: list[str],
+        env: dict[str, str] | None = None,
+        working_directory: Path | None = None,
+    ) -> Run:
         directory = self._directory / f"node_{len(self.runs)}"
         directory.mkdir()
-        command = self._lab.hosts[host].command(*command)
+        command = self._lab.hosts[host].command(*command, directory=working_directory)
         self.runs.append(Run(command, {**self._environment, **(env or {})}, directory))
         return self.runs[-1]
 

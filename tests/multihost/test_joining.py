@@ -113,17 +113,9 @@ def test_a_master_that_is_no_ddplaunch(nodes: Nodes, lab: Lab) -> None:
     nodes.start_command(0, ["python3", "-m", "http.server", "29501"])
     wait_until(lambda: lab.listens(0, 29501), "somebody listens")
     run = nodes.start(1, worker("hello"))
+    run.wait_for("waiting for node 0 at n0:29501 (it answers, and then says nothing)")
     assert run.wait() == 4
     say_the_same([run], "n0:29501 answers, but not as node 0 of this run", "no ddplaunch")
-
-
-def test_a_master_that_says_nothing(nodes: Nodes, lab: Lab) -> None:
-    listen = "import socket,time; s=socket.create_server(('',29501)); time.sleep(600)"
-    nodes.start_command(0, ["python3", "-c", listen])
-    wait_until(lambda: lab.listens(0, 29501), "somebody listens")
-    run = nodes.start(1, "--join-timeout", "8", worker("hello"))
-    assert run.wait() == 4
-    say_the_same([run], "waiting for node 0 at n0:29501 (it answers, and then says nothing)")
 
 
 def test_a_node_0_that_is_slow_to_answer_is_waited_for(nodes: Nodes, lab: Lab) -> None:
@@ -153,7 +145,7 @@ def test_a_node_0_that_was_started_again_before_the_run_began(nodes: Nodes, lab:
     first.wait()
     first = nodes.start(0, worker("hello"))
     third = nodes.start(2, worker("hello"))
-    assert codes([first, second, third]) in ([0, 0, 0], [4, 5, 4])
+    assert codes([first, second, third]) == [0, 0, 0]
 
 
 def test_another_run_on_the_same_master(nodes: Nodes) -> None:
@@ -191,12 +183,13 @@ def test_with_a_token_nothing_is_in_the_clear(nodes: Nodes, token: str) -> None:
     assert (b"sesame" in wire.out_bytes, b"script_digest" in wire.out_bytes) == (False, not token)
 
 
-@pytest.mark.parametrize("count", [1, 2], ids=["alone", "in contact"])
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("numbers", "signum", "code"), [([1], signal.SIGINT, 130), ([0, 1], signal.SIGTERM, 143)]
+)
 def test_ctrl_c_while_waiting_ends_the_wait_of_all(
-    nodes: Nodes, count: int, signum: signal.Signals, code: int
+    nodes: Nodes, numbers: list[int], signum: signal.Signals, code: int
 ) -> None:
-    runs = [nodes.start(number, worker("hello")) for number in ([1] if count == 1 else [0, 1])]
+    runs = [nodes.start(number, worker("hello")) for number in numbers]
     runs[-1].wait_for("waiting for node")
     began = time.monotonic()
     runs[-1].send(signum)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.multihost.conftest import Nodes, codes
+from tests.support.hosts import Lab
 from tests.support.launcher import DDPLAUNCH, Run, worker
-from tests.support.processes import memory_of
+from tests.support.processes import memory_of, wait_until
 
 SUPPORT = Path(__file__).parents[1] / "support"
 
@@ -40,9 +41,9 @@ def test_strangers_at_the_port_of_a_run(nodes: Nodes, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["noise", "huge", "strange", "stay"])
-def test_strangers_at_the_port_of_a_run_that_forms(nodes: Nodes, what: str) -> None:
+def test_strangers_at_the_port_of_a_run_that_forms(nodes: Nodes, lab: Lab, what: str) -> None:
     first = nodes.start(0, worker("sleep"), count=2)
-    first.wait_for("waiting for node 1")
+    wait_until(lambda: lab.listens(0, 29501), "node 0 listens")
     meet_stranger(nodes, what)
     second = nodes.start(1, worker("sleep"), count=2)
     for run in (first, second):

@@ -44,10 +44,10 @@ class Host:
         assert self._holder.stdout is not None
         assert self._holder.stdout.readline() == b"ready\n"
 
-    def command(self, *command: str, net_only: bool = False) -> list[str]:
+    def command(self, *command: str, net_only: bool = False, directory: Path | None = None) -> list[str]:
         """The command, on this host. It becomes this very process: its pid is the command's."""
         rooms = ["-n"] if net_only else ["-n", "-u", "-m"]
-        return ["nsenter", "-t", str(self.pid), *rooms, f"--wd={Path.cwd()}", "--", *command]
+        return ["nsenter", "-t", str(self.pid), *rooms, f"--wd={directory or Path.cwd()}", "--", *command]
 
     def run(self, *command: str) -> None:
         subprocess.run(self.command(*command, net_only=True), check=True)

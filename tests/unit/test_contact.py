@@ -75,11 +75,14 @@ def test_somebody_who_never_makes_sense_is_no_ddplaunch() -> None:
 
 def test_a_silent_one_may_only_be_slow() -> None:
     calling, _ = replay(begin(TERMS, 0.0, 60.0), Elapsed(0.0), Scouted("192.168.0.1", "", False, 1.0))
-    state, actions = replay(calling, NotShaken(False, True, 4.0), NotShaken(False, True, 7.0), Elapsed(59.0))
+    state, actions = replay(calling, NotShaken(False, True, 4.0), NotShaken(False, True, 7.0), Elapsed(10.9))
     assert actions == []
     assert describe_waiting(state) == "waiting for node 0 at n0:29501 (it answers, and then says nothing)"
-    _, actions = replay(state, Elapsed(60.0))
+    _, actions = replay(state, Elapsed(11.0))
     assert isinstance(actions[0], GiveUp)
+    state, _ = replay(state, Shaken(10.5))
+    _, actions = replay(state, Elapsed(40.0), Broken(40.1), Shaken(40.2), Elapsed(40.5))
+    assert isinstance(actions[-1], GiveUp)  # it shakes hands, and never says a word
 
 
 def test_who_is_gone_wants_nothing_more() -> None:
