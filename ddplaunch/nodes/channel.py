@@ -24,6 +24,9 @@ BACKLOG = 4096  # a thousand nodes may come in the same moment
 # long a broken connection may stay broken. Together they are less than one.
 ASK_SHARE, ANSWER_SHARE, PATIENCE_SHARE = 0.1, 0.1, 0.75
 
+# Contexts end with the process: to terminate one is to wait for its sockets, however long that takes.
+_CONTEXTS: "list[zmq.Context[zmq.Socket[bytes]]]" = []
+
 HANDSHAKE_SECONDS = 3.0
 CONNECT_SECONDS = 1.0
 RECONNECT_SECONDS, RECONNECT_MOST_SECONDS = 0.1, 1.0
@@ -61,6 +64,7 @@ class Channel:
 
     def __init__(self, kind: int, token: str, heartbeat_seconds: float) -> None:
         self._context = zmq.Context()
+        _CONTEXTS.append(self._context)
         self._context.set(zmq.MAX_SOCKETS, 16)
         self._socket = self._context.socket(kind)
         self._socket.set(zmq.IPV6, 1)
@@ -95,12 +99,11 @@ class Channel:
             event = parse_monitor_message(self._monitor.recv_multipart())
             yield from self._read_event(event["event"], event["value"])
 
-    def close(self, linger_seconds: float = 0.0) -> None:
-        """What was sent last has a moment to go out."""
+    def close(self) -> None:
+        """Without waiting for anything; what has to be heard is answered before."""
         self._socket.disable_monitor()
         self._monitor.close(0)
-        self._socket.close(_milliseconds(linger_seconds) if linger_seconds else 0)
-        self._context.term()
+        self._socket.close(0)
 
     def _read_event(self, kind: int, value: int) -> Iterator[News]:
         match kind:
@@ -220,7 +223,15 @@ def _shorten(address: str) -> str:
 def _name_peer(fd: int) -> str:
     """The address at the other end of a connection that the library has accepted; it may be gone again."""
     try:
-        with socket.socket(fileno=os.dup(fd)) as copy:
-            return _shorten(str(copy.getpeername()[0]))
+        copy = os.dup(fd)
+    except OSError:
+        return ""
+    try:
+        with socket.socket(fileno=copy) as peer:
+            copy = -1
+            return _shorten(str(peer.getpeername()[0]))
     except (OSError, IndexError):
         return ""
+    finally:
+        if copy >= 0:
+            os.close(copy)

@@ -94,7 +94,7 @@ class Hub:
         return heard
 
     def close(self) -> None:
-        self._router.close(linger_seconds=0.5)
+        self._router.close()
 
     def _is_stranger(self, news: Unshaken) -> bool:
         """Who speaks otherwise may hang up before we hear it; but every scout of ours hangs up, too, once."""

@@ -17,11 +17,13 @@ from ddplaunch.supervise.state import STOP_SIGNALS
 
 ROUND_TRIPS = 5  # measured by --check
 HEAR_SECONDS = 0.7  # for the answer to a Ctrl-C
+ANSWER_SECONDS = 1.0  # for node 0 to hear that this node has left
 
 
 class Lobby:
-    def __init__(self, company: Company, signals: SignalPipe) -> None:
+    def __init__(self, company: Company, signals: SignalPipe, longest_stay: float) -> None:
         self.company, self._signals = company, signals
+        self._longest_stay = longest_stay
 
     def join(self) -> Orders:
         """Wait until the run starts, and say for whom; a LaunchError tells why it does not."""
@@ -63,12 +65,14 @@ class Lobby:
         return company.orders.verdict.problems if company.orders.verdict is not None else ()
 
     def farewell(self) -> None:
-        """This node knows how the run ended; node 0 stays until all do."""
+        """This node knows how the run ended, and says so. Node 0 stays until all have."""
         if not self.company.is_over:
             return
         self.company.tell(stage=messages.LEFT, account=None)
-        while not self.company.link.is_over:
-            if signal.SIGINT in self._look(None):
+        link = self.company.link
+        until = time.monotonic() + (ANSWER_SECONDS if isinstance(link, Spoke) else self._longest_stay)
+        while not link.is_over and time.monotonic() < until:
+            if signal.SIGINT in self._look(until):
                 return
 
     def _wait(self, line: WaitingLine, is_enough: Callable[[], bool]) -> None:

@@ -39,7 +39,7 @@ def open_company(
     with ExitStack() as held:
         link = _open_hub(config, plan, token, held) if is_host else _open_spoke(config, plan, token)
         held.callback(link.close)
-        lobby = Lobby(Company(link, plan.node_rank, hello), signals)
+        lobby = Lobby(Company(link, plan.node_rank, hello), signals, 2 * config.heartbeat_timeout)
         held.callback(lobby.farewell)
         yield lobby
 

@@ -50,7 +50,8 @@ class Spoke:
 
     @property
     def is_over(self) -> bool:
-        return True
+        """Node 0 has answered to the last we said, or there is nobody to answer."""
+        return self._asked_at is None or self._state.phase is not contact.Phase.TALKING
 
     @property
     def has_contact(self) -> bool:
@@ -80,7 +81,7 @@ class Spoke:
         if self._scout is not None:
             self._scout.end()
         if self._dealer is not None:
-            self._dealer.close(linger_seconds=0.5)
+            self._dealer.close()
 
     def _listen(self, dealer: Dealer, now: float) -> None:
         for message in dealer.messages():
