@@ -25,7 +25,8 @@ def hear(state: State, event: Heard) -> tuple[State, tuple[Action, ...]]:
 def _find_end(state: State, known: Member, event: Heard) -> End | None:
     """Why this node's attempt ends: the first it said of it, unless it is of another kind by now."""
     status, end = event.status, known.end
-    if status.ending is not None:
+    is_present = status.attempt == state.attempt or state.phase is Phase.GATHERING
+    if status.ending is not None and is_present:
         is_news = end is None or (end.attempt, end.kind) != (status.attempt, status.ending.kind)
         end = verdicts.date_ending(status, event.at) if is_news else end
     has_none = end is None or end.attempt != state.attempt

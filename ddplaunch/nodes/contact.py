@@ -16,6 +16,8 @@ LOOK_SLOWLY_SECONDS = 2.0
 # Somebody who has not made sense for so long is no ddplaunch. Silence may be a machine that stands still for
 # a moment; after a handshake, which needs no Python, node 0 may only be slow.
 STRANGER_SECONDS, SILENT_SECONDS, SLOW_SECONDS = 4.0, 7.0, 30.0
+# With a token on one side only no try can succeed; a few more let node 0 see who it is that tries.
+TOKEN_SECONDS, CALL_AGAIN_SECONDS = 2.0, 0.2
 # Nobody listens where node 0 did: its launcher is gone. Not at the first try, which may have hit a moment.
 REFUSED_SECONDS = 2.0
 
@@ -118,6 +120,7 @@ class State(Record):
     looks: int = 0
     trouble: str = ""  # what was tried last, in words
     stranger_at: float | None = None  # when whoever does not make sense until then is no ddplaunch
+    is_token_amiss: bool = False
     is_shaken: bool = False
     is_understood: bool = False
     cut_at: float = 0.0
@@ -189,7 +192,11 @@ def _not_shaken(state: State, event: NotShaken) -> tuple[State, tuple[Action, ..
     if state.is_understood:  # it was a ddplaunch before: the network plays tricks
         return state, ()
     if event.speaks_otherwise:
-        return _give_up(state, _describe_token(state.terms))
+        until = state.stranger_at or event.at + TOKEN_SECONDS
+        again_at = event.at + CALL_AGAIN_SECONDS
+        return state._replace(
+            phase=Phase.LOOKING, look_at=again_at, stranger_at=until, is_token_amiss=True
+        ), ()
     if event.is_silence:  # a machine that is very slow looks the same
         trouble, patience = "it answers, and then says nothing", SILENT_SECONDS
     else:
@@ -199,7 +206,8 @@ def _not_shaken(state: State, event: NotShaken) -> tuple[State, tuple[Action, ..
 
 def _elapsed(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
     if state.stranger_at is not None and at >= state.stranger_at:
-        return _give_up(state, _describe_stranger(state.terms))
+        describe = _describe_token if state.is_token_amiss else _describe_stranger
+        return _give_up(state, describe(state.terms))
     if state.phase is Phase.CUT and at >= state.cut_at + state.terms.patience_seconds:
         return _miss(state, f"no sign of life within --heartbeat-timeout {state.terms.heartbeat_seconds:g} s")
     if state.phase in (Phase.LOOKING, Phase.CALLING) and at >= state.join_until:

@@ -116,6 +116,8 @@ class Spoke:
                     if self._scout is None:
                         self._scout = Scout(self._terms.host, self._terms.port, connects=True)
                 case Call(address=address):
+                    if self._dealer is not None:
+                        self._dealer.close()
                     heartbeat = self._terms.heartbeat_seconds
                     self._dealer = Dealer(address, self._terms.port, self._token, heartbeat)
                 case SayAgain():

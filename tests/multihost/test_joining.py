@@ -1,6 +1,7 @@
 """Before any worker starts: who is missing, who does not fit, who cannot be reached."""
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.multihost.conftest import Nodes, codes
-from tests.support.hosts import Lab
-from tests.support.launcher import Run, worker
+from tests.support.hosts import Lab, node_options
+from tests.support.launcher import DDPLAUNCH, Run, worker
 from tests.support.processes import wait_until
+from tests.support.terminal import Terminal
 
 
 def say_the_same(runs: list[Run], *words: str) -> None:
@@ -196,6 +198,17 @@ def test_ctrl_c_while_waiting_ends_the_wait_of_all(
     assert codes(runs) == [code] * len(runs)
     assert time.monotonic() - began < 5
     say_the_same(runs, "before any worker was started")
+
+
+def test_on_a_terminal_the_wait_is_one_line_that_moves(lab: Lab, environment: dict[str, str]) -> None:
+    command = [*DDPLAUNCH, *node_options(1, 2), worker("hello")]
+    terminal = Terminal(lab.hosts[1].command(*command), environment)
+    terminal.wait_for("waiting for node 0 at n0:29501 (192.168.0.1: connection refused), 3 s")
+    assert len(set(re.findall("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", terminal.seen))) > 3
+    assert "\n" not in terminal.seen
+    terminal.type("\x03")
+    assert terminal.wait() == 130
+    assert "received SIGINT before any worker was started here" in terminal.seen
 
 
 def test_a_master_name_that_does_not_resolve_yet_is_retried(nodes: Nodes, lab: Lab, tmp_path: Path) -> None:

@@ -47,6 +47,9 @@ def test_deciding_rooms_are_pure() -> None:
         "supervise.state",
         "output.lines",
         "report.text",
+        "nodes.membership",
+        "nodes.contact",
+        "nodes.wire",
     ]
     assert {f"ddplaunch.{name}" for name in must} <= set(PURE)
 
