@@ -81,11 +81,14 @@ class Job:
         try:
             workers = spawn_all(self._plan, self._setting.environ, place, self._tether)
         except LaunchError as failure:
-            if self._setting.lobby is not None:
+            result = self._result
+            if self._setting.lobby is not None:  # to the others, this is what the run ends with
                 self._setting.lobby.tell_problems(failure.problems, self._config.grace + TELL_SECONDS)
-            if self._result is None or self._setting.lobby is not None:
+                code = failure.exit_code
+                result = None if result is None else result._replace(outcome="preflight", exit_code=code)
+            if result is None:
                 raise
-            return self._give_up(failure, self._result)
+            return self._give_up(failure, result)
         supervisor = self._supervise(workers, begun_at)
         is_clear = watch(supervisor, self._tether)
         result = self._conclude(supervisor, place)

@@ -35,6 +35,7 @@ class Company:
         self.status = Status(node, os.urandom(16).hex(), 0, hello, messages.LOOKING)
         self._next_attempt = 0  # the first one that has not been begun here
         self._lost: Verdict | None = None  # node 0 is gone, and with it the run
+        self.is_patient = True  # nobody has asked three times
         self._asked_at = 0.0  # when somebody here asked for the end of the run
         self._stopped = (-1, False)  # the attempt that was last ordered to stop, and whether at once
         self._said = -1  # the number of the orders whose words about waiting are on the screen
@@ -48,11 +49,13 @@ class Company:
     @property
     def may_start(self) -> bool:
         """There is an attempt to begin, and nobody here has asked for the end meanwhile."""
-        wants_end = self.status.interrupted or (
-            self.status.ending is not None and self.status.ending.kind == messages.TIMEOUT
-        )
         is_new = self.orders.attempt >= self._next_attempt
+        wants_end = self.status.interrupted or self._has_timed_out
         return self.orders.stage == messages.START and is_new and not wants_end
+
+    @property
+    def _has_timed_out(self) -> bool:
+        return self.status.ending is not None and self.status.ending.kind == messages.TIMEOUT
 
     # --- the channel ---------------------------------------------------------------------------------
 
@@ -104,7 +107,8 @@ class Company:
         ):
             # It was over before its beginning came through to this node: nothing is there to be stopped.
             self._next_attempt = orders.attempt + 1
-            self.tell(stage=messages.CLEAR, attempt=orders.attempt, account=None)
+            ending = self.status.ending if self._has_timed_out else None  # how the attempt before ended
+            self.tell(stage=messages.CLEAR, attempt=orders.attempt, ending=ending, account=None)
 
     def _stop_orders(self) -> list[StopOrdered]:
         """An order to stop, once; once more when it became urgent."""
@@ -230,6 +234,7 @@ class Company:
         elif not self.status.wants_kill:
             self.tell(wants_kill=True)
         else:
+            self.is_patient = False
             self.leave_alone()
 
     def other_workers(self) -> "list[WorkerRecord]":

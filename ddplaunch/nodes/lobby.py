@@ -71,7 +71,7 @@ class Lobby:
         self.company.tell(stage=messages.LEFT, account=None)
         link = self.company.link
         until = time.monotonic() + (ANSWER_SECONDS if isinstance(link, Spoke) else self._longest_stay)
-        while not link.is_over and time.monotonic() < until:
+        while self.company.is_patient and not link.is_over and time.monotonic() < until:
             if signal.SIGINT in self._look(until):
                 return
 

@@ -154,7 +154,7 @@ def _stop(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
     if asked is not None:
         return leave(state, at, verdicts.interrupted(asked))
     are_clear = not busy and all(account.is_clear for account in accounts.values())
-    obstacle = find_obstacle(state.rules.policy, first.at - state.started_at, are_clear)
+    obstacle = find_obstacle(state.rules.policy, max(0.0, first.at - state.started_at), are_clear)
     if obstacle:
         return leave(state, at, verdict._replace(hint=f"no restart: {obstacle}"))
     return _gather_again(state, at, verdict, pause)

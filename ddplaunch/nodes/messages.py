@@ -102,6 +102,8 @@ def is_sane(status: Status) -> bool:
         and 0 <= status.node < hello.nnodes <= MOST_NODES
         and 1 <= hello.nproc <= MOST_WORKERS
         and 0 <= status.attempt <= MOST_RESTARTS
+        and 0 <= hello.max_restarts <= MOST_RESTARTS
+        and 0 < hello.master_port < 1 << 16
         and 0 <= status.interrupted <= MOST_SIGNALS
         and all(0 <= each <= MOST_SECONDS for each in seconds)
         and (ending is None or _is_sane_ending(ending))

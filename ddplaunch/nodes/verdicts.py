@@ -114,8 +114,7 @@ def judge_end(
 
 
 def _lost(first: End, heartbeat_seconds: float) -> Verdict:
-    within = f" within --heartbeat-timeout {heartbeat_seconds:g} s" if heartbeat_seconds else ""
-    reason = f"{first.place} was lost: it did not come back{within}"
+    reason = f"{first.place} was lost: no sign of life (--heartbeat-timeout {heartbeat_seconds:g} s)"
     hint = f"look at {first.host}: power, network, whether its launcher was killed"
     return Verdict("node-lost", EXIT_LOST, reason, hint=hint)
 
@@ -165,8 +164,7 @@ def not_all_came(waiting: str, noticed: Sequence[End], turned_away: Sequence[str
     """--join-timeout is over; after the loss of a node, that remains the reason."""
     lost = find_first([end for end in noticed if end.kind == messages.LOST])
     if lost is not None:
-        verdict = _lost(lost, 0.0)
-        return verdict._replace(reason=f"{verdict.reason}, not even for a restart")
+        return _lost(lost, 0.0)._replace(reason=f"{lost.place} was lost, and did not come back for a restart")
     hint = "start ddplaunch on every node, with the same --master-addr; --join-timeout says how long to wait"
     if turned_away:
         hint = f"turned away: {', '.join(turned_away)} (another DDPLAUNCH_TOKEN, or none)"

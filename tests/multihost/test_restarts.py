@@ -75,7 +75,7 @@ def test_a_lost_node_that_does_not_come_back(nodes: Nodes) -> None:
     assert codes(runs) == [5, 5, -9]
     for run in runs[:2]:
         assert "waiting for node 2 (have 0 n0, 1 n1)" in run.err
-        assert "not even for a restart" in run.err
+        assert "did not come back for a restart" in run.err
 
 
 def test_a_second_launcher_for_a_node_that_is_there_is_turned_away(nodes: Nodes) -> None:

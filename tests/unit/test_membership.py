@@ -317,6 +317,22 @@ def test_a_restart_waits_until_all_are_clear_and_counts() -> None:
     assert run.orders.stage == m.LEAVE
 
 
+def test_how_an_attempt_ended_is_not_held_against_the_next_one() -> None:
+    """Node 1 has not even begun the second attempt when it is over."""
+    run = History(max_restarts=2).running()
+    run.say(1, m.RUNNING, 10.0, ending=failed(1))
+    run.clear((0, 1, 2), 10.1)
+    assert (run.orders.stage, run.orders.attempt) == (m.START, 1)
+    run.say(0, m.RUNNING, 10.2, attempt=1)
+    run.say(0, m.RUNNING, 10.3, attempt=1, ending=failed(0, code=9))
+    run.say(1, m.CLEAR, 10.4, attempt=1)
+    run.say(2, m.CLEAR, 10.4, attempt=1)
+    run.say(0, m.CLEAR, 10.5, attempt=1, ending=failed(0, code=9), account=account(0))
+    assert (run.orders.stage, run.orders.attempt) == (m.START, 2)
+    assert run.orders.verdict is not None
+    assert run.orders.verdict.exit_code == 9
+
+
 def test_a_lost_node_may_come_back_for_the_next_attempt() -> None:
     run = History(max_restarts=1).running()
     run.vanish(1, 10.0)
