@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ddplaunch.argv import CommandLine, cut_arguments
-from ddplaunch.errors import EXIT_PREFLIGHT, EXIT_USAGE, LaunchError, Problem, render_problem
+from ddplaunch.errors import (
+    EXIT_JOIN,
+    EXIT_LOST,
+    EXIT_PREFLIGHT,
+    EXIT_USAGE,
+    LaunchError,
+    Problem,
+    render_problem,
+)
 from ddplaunch.job import save_summary
 from ddplaunch.output.plain import print_out
 from ddplaunch.run import run
@@ -19,8 +27,8 @@ EXIT_PIPE = 141  # what a shell says of a program that SIGPIPE ended
 _OUTCOMES = {
     EXIT_USAGE: "usage",
     EXIT_PREFLIGHT: "preflight",
-    4: "join",
-    5: "node-lost",
+    EXIT_JOIN: "join",
+    EXIT_LOST: "node-lost",
     129: "interrupted",
     EXIT_INTERRUPTED: "interrupted",
     143: "interrupted",

@@ -5,6 +5,8 @@ from ddplaunch.record import Record
 EXIT_OUTPUT = 1  # what was asked for could not be printed
 EXIT_USAGE = 2
 EXIT_PREFLIGHT = 3
+EXIT_JOIN = 4  # the nodes did not come together, or did not agree
+EXIT_LOST = 5  # a node was lost
 
 
 class Problem(Record):

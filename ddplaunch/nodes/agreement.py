@@ -2,12 +2,10 @@
 
 from collections.abc import Callable
 
-from ddplaunch.errors import Problem
+from ddplaunch.errors import EXIT_JOIN, Problem
 from ddplaunch.nodes.messages import Hello
 from ddplaunch.record import Record
 from ddplaunch.words import describe_seconds
-
-EXIT_JOIN = 4
 
 
 class Field(Record):

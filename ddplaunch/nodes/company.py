@@ -5,14 +5,13 @@ import signal
 import time
 from collections.abc import Callable
 
-from ddplaunch.errors import LaunchError
+from ddplaunch.errors import EXIT_LOST, LaunchError
 from ddplaunch.nodes import messages
 from ddplaunch.nodes.hub import Hub
 from ddplaunch.nodes.link import NoContact, NodeZeroLost, Notice
 from ddplaunch.nodes.messages import Account, Cause, Ending, Hello, Orders, Status, Verdict
 from ddplaunch.nodes.spoke import Spoke
 from ddplaunch.record import TYPE_CHECKING
-from ddplaunch.report.outcome import EXIT_LOST
 from ddplaunch.supervise.events import SignalReceived, StopOrdered, TimedOut, WorkerExited
 from ddplaunch.supervise.state import TERM_WINDOW_SECONDS
 from ddplaunch.supervise.state import State as Supervision

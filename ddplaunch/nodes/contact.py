@@ -7,8 +7,7 @@ LOOKING --somebody answers--> CALLING --hands are shaken--> TALKING <--> CUT --t
 
 from enum import Enum
 
-from ddplaunch.errors import Problem
-from ddplaunch.nodes.agreement import EXIT_JOIN
+from ddplaunch.errors import EXIT_JOIN, Problem
 from ddplaunch.record import Record
 
 LOOK_AGAIN_SECONDS = 0.3

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from ddplaunch.config.resolve import LaunchConfig
-from ddplaunch.errors import LaunchError, Problem
+from ddplaunch.errors import EXIT_JOIN, LaunchError, Problem
 from ddplaunch.job import Job, Setting
-from ddplaunch.nodes.agreement import EXIT_JOIN
 from ddplaunch.nodes.meeting import find_self, open_company
 from ddplaunch.output.plain import say
 from ddplaunch.plan.build import Agreed, plan_launch, run_directory
@@ -27,7 +26,6 @@ def launch_together(
     started_at: float,
 ) -> int:
     """This node's part of the run, from the first look at the others to the exit code."""
-
     launch_id = plan.run_id  # until now nobody else had a say in it
 
     def replan(run_id: str, nprocs: tuple[int, ...]) -> LaunchPlan:

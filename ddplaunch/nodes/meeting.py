@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from ddplaunch.config.resolve import LaunchConfig
-from ddplaunch.errors import EXIT_PREFLIGHT, LaunchError, Problem
-from ddplaunch.nodes.agreement import EXIT_JOIN
+from ddplaunch.errors import EXIT_JOIN, EXIT_PREFLIGHT, LaunchError, Problem
 from ddplaunch.nodes.channel import PATIENCE_SHARE
 from ddplaunch.nodes.company import Company
 from ddplaunch.nodes.contact import Terms

@@ -1,7 +1,7 @@
 """Whether a node that comes to a run is taken in, turned away, or ends the run before it began. [pure]"""
 
-from ddplaunch.errors import Problem
-from ddplaunch.nodes.agreement import EXIT_JOIN, find_disagreements, find_doubts
+from ddplaunch.errors import EXIT_JOIN, Problem
+from ddplaunch.nodes.agreement import find_disagreements, find_doubts
 from ddplaunch.nodes.messages import LOOKING, READY, Status
 from ddplaunch.record import Record
 

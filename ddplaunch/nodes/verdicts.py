@@ -3,14 +3,13 @@
 import signal
 from collections.abc import Mapping, Sequence
 
-from ddplaunch.errors import Problem
+from ddplaunch.errors import EXIT_JOIN, EXIT_LOST, EXIT_PREFLIGHT, Problem
 from ddplaunch.nodes import messages
-from ddplaunch.nodes.agreement import EXIT_JOIN
 from ddplaunch.nodes.messages import Account, Cause, Status, Verdict
 from ddplaunch.nodes.wire import VERSION
 from ddplaunch.record import Record
 from ddplaunch.report.model import Failure
-from ddplaunch.report.outcome import EXIT_LOST, EXIT_STALLED, EXIT_TIMEOUT, describe_stall
+from ddplaunch.report.outcome import EXIT_STALLED, EXIT_TIMEOUT, describe_stall
 from ddplaunch.report.stacks import merge_standings
 from ddplaunch.report.tails import is_same_traceback
 from ddplaunch.words import describe_exit, describe_runs, describe_signal, exit_code_of
@@ -146,7 +145,7 @@ def _interrupted(place: str, signum: int) -> Verdict:
 def refuse(problems: Sequence[Problem]) -> Verdict:
     """The run does not come about."""
     code = problems[0].exit_code
-    outcome = "join" if code == EXIT_JOIN else "preflight" if code == 3 else "usage"
+    outcome = "join" if code == EXIT_JOIN else "preflight" if code == EXIT_PREFLIGHT else "usage"
     return Verdict(outcome, code, "; ".join(one.what for one in problems), problems=tuple(problems))
 
 

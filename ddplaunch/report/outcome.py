@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ddplaunch.errors import EXIT_LOST
 from ddplaunch.record import Record
 from ddplaunch.report.stacks import Standing
 from ddplaunch.supervise.events import SignalReceived, Stalled, StopOrdered, TimedOut, WorkerExited
@@ -14,7 +15,6 @@ from ddplaunch.words import (
     exit_code_of,
 )
 
-EXIT_LOST = 5
 EXIT_STALLED = 6
 EXIT_TIMEOUT = 124  # as timeout(1)
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 NETWORK = "192.168.0"
+LISTENS, CONNECTED = "0A", "01"  # /proc/net/tcp, "st" column
 TOOLS = ("unshare", "nsenter", "ip", "mount", "ethtool")
 
 # A packet with these on has no checksum, and may be many in one, until it leaves the machine.
@@ -92,11 +93,21 @@ class Lab:
 
     def listens(self, number: int, port: int) -> bool:
         """Whether somebody on that host listens on a port."""
+        return any(state == LISTENS for _, state in self._connections(number, port))
+
+    def is_connected(self, number: int, port: int, peer: int) -> bool:
+        """Whether somebody on that host has a connection on a port with the host `peer`."""
+        address = bytes(reversed([int(part) for part in self.address(peer).split(".")])).hex().upper()
+        found = self._connections(number, port)
+        return any(remote.endswith(address) and state == CONNECTED for remote, state in found)
+
+    def _connections(self, number: int, port: int) -> Iterator[tuple[str, str]]:
+        """(the other end's address, state) of everything on a port, as the kernel writes it."""
         for table in ("tcp", "tcp6"):
             rows = Path(f"/proc/{self.hosts[number].pid}/net/{table}").read_text().splitlines()[1:]
-            if any(row.split()[1].endswith(f":{port:04X}") and row.split()[3] == "0A" for row in rows):
-                return True
-        return False
+            for _, local, remote, state, *_ in map(str.split, rows):
+                if local.endswith(f":{port:04X}"):
+                    yield remote.partition(":")[0], state
 
     def cut(self, number: int) -> None:
         """The cable is out: the others hear nothing any more, not even that."""
