@@ -1,19 +1,23 @@
-"""Train a small network on scikit-learn's handwritten digits with DistributedDataParallel.
+"""Train a small network on scikit-learn's handwritten digits, on one node or many.
 
 ddplaunch --nproc-per-node 2 scripts/examples/digits.py --epochs 30
+
+After a restart (--max-restarts, or a job that was queued again) it goes on from its checkpoint; --resume
+does so in any case. Asked to stop by SIGTERM or SIGUSR1, all ranks write it together, at the same step.
 """
 
 import argparse
+import os
 import time
 
 import torch
-import torch.distributed as dist
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
-from torch.utils.data.distributed import DistributedSampler
+
+from ddplaunch.worker import World, process_group
 
 
 def load() -> tuple[TensorDataset, torch.Tensor, torch.Tensor]:
@@ -25,42 +29,68 @@ def load() -> tuple[TensorDataset, torch.Tensor, torch.Tensor]:
     return train, torch.from_numpy(test_x), torch.from_numpy(test_y)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--checkpoint", default="digits.pt")
-    options = parser.parse_args()
-
-    dist.init_process_group("gloo")
-    rank = dist.get_rank()
-    torch.manual_seed(0)
-    train, test_x, test_y = load()
-    sampler: DistributedSampler[object] = DistributedSampler(train, seed=0)
-    loader = DataLoader(train, batch_size=32, sampler=sampler)
-    model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)))
+def train(world: World, options: argparse.Namespace) -> bool:
+    """Whether it came to its end; otherwise the checkpoint says how far it came."""
+    data, test_x, test_y = load()
+    sampler = world.sampler(data)
+    loader = DataLoader(data, batch_size=32, sampler=sampler)
+    network = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)).to(world.device)
+    model = DistributedDataParallel(network, device_ids=world.device_ids)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    preempted = world.on_preemption()
+
+    def save(epoch: int, step: int) -> None:
+        state = {"model": network.state_dict(), "optimizer": optimizer.state_dict()}
+        world.save({**state, "epoch": epoch, "step": step}, options.checkpoint)
+
+    first_epoch, first_step = 0, 0
+    if (options.resume or world.attempt > 0) and os.path.exists(options.checkpoint):
+        saved = world.load(options.checkpoint)
+        network.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        first_epoch, first_step = saved["epoch"], saved["step"]
+        if world.is_main:
+            print(f"going on from epoch {first_epoch}, step {first_step}")
 
     begin = time.perf_counter()
-    for epoch in range(options.epochs):
+    for epoch in range(first_epoch, options.epochs):
         sampler.set_epoch(epoch)
-        for images, labels in loader:
+        for step, (images, labels) in enumerate(loader):
+            if epoch == first_epoch and step < first_step:
+                continue
             optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(images), labels)
+            loss = nn.functional.cross_entropy(model(images.to(world.device)), labels.to(world.device))
             loss.backward()
             optimizer.step()
-        if rank == 0:
+            if preempted():
+                is_last = step + 1 == len(loader)
+                save(epoch + is_last, 0 if is_last else step + 1)
+                return False
+        save(epoch + 1, 0)
+        if world.is_main:
             print(f"epoch {epoch + 1:2} of {options.epochs}: loss {loss.item():.4f}")
     seconds = time.perf_counter() - begin
 
     with torch.no_grad():
-        accuracy = (model(test_x).argmax(dim=1) == test_y).float().mean().item()
-    if rank == 0:
-        torch.save(model.module.state_dict(), options.checkpoint)
-        workers = dist.get_world_size()
-        print(f"test accuracy {accuracy:.1%} after {seconds:.1f} s on {workers} workers")
+        right = network(test_x.to(world.device)).argmax(dim=1).cpu() == test_y
+    if world.is_main:
+        print(
+            f"test accuracy {right.float().mean().item():.1%} after {seconds:.1f} s on {world.size} workers"
+        )
         print(f"checkpoint: {options.checkpoint}")
-    dist.barrier()  # leave together: a rank whose peer is gone may crash while it tears gloo down
-    dist.destroy_process_group()
+    return True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--checkpoint", default="digits.pt")
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint, if there is one")
+    options = parser.parse_args()
+    with process_group(seed=0) as world:
+        is_over = train(world, options)
+        if not is_over and world.is_main:
+            print(f"asked to stop: all is in {options.checkpoint}")
 
 
 if __name__ == "__main__":
