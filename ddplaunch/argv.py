@@ -5,19 +5,12 @@ the authority: whatever is not plainly spelled here (help, a mistake, a rare for
 property test holds both to the same answer.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from ddplaunch.config.line import CommandLine
 from ddplaunch.config.setting import Setting
 from ddplaunch.config.settings import SETTINGS
 from ddplaunch.record import Record
-
-
-class CommandLine(Record):
-    """Option values as text (True for a flag, a tuple for a repeatable one), and what to run."""
-
-    options: Mapping[str, object]
-    script: str | None
-    script_args: tuple[str, ...]
 
 
 class Cut(Record):
@@ -29,8 +22,7 @@ class Cut(Record):
 
 def cut_arguments(arguments: Sequence[str]) -> Cut:
     """Every known option before the script, whatever stands between them."""
-    known = {setting.option: setting for setting in SETTINGS}
-    known.update({setting.short: setting for setting in SETTINGS if setting.short})
+    known = _by_name(SETTINGS)
     options: dict[str, object] = {}
     is_plain = True
     words = iter(enumerate(arguments))
@@ -40,7 +32,11 @@ def cut_arguments(arguments: Sequence[str]) -> Cut:
         if word == "--":
             break
         name, equals, value = word.partition("=")
-        setting = known.get("--" + name[2:].replace("_", "-") if name.startswith("--") else name)
+        spelled = "--" + name[2:].replace("_", "-") if name.startswith("--") else name
+        setting = known.get(spelled)
+        if setting is None:
+            is_plain = False
+            setting = _find_foreign(spelled)
         if setting is None or (equals and not (setting.metavar and name.startswith("--"))):
             is_plain = False
         elif not setting.metavar:
@@ -50,6 +46,18 @@ def cut_arguments(arguments: Sequence[str]) -> Cut:
             if given is not None:
                 options[setting.name] = _add(setting, options.get(setting.name), given)
     return Cut(CommandLine(options, None, ()), is_plain=False)
+
+
+def _by_name(settings: Sequence[Setting]) -> dict[str, Setting]:
+    known = {setting.option: setting for setting in settings}
+    return {**known, **{setting.short: setting for setting in settings if setting.short}}
+
+
+def _find_foreign(name: str) -> Setting | None:
+    """torchrun's own options are rarer, and loaded when one is there."""
+    from ddplaunch.config.torchrun import TORCHRUN
+
+    return _by_name(TORCHRUN).get(name)
 
 
 def _add(setting: Setting, earlier: object, given: str) -> object:

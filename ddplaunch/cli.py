@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from ddplaunch.argv import CommandLine, cut_arguments
+from ddplaunch.argv import cut_arguments
+from ddplaunch.config.line import CommandLine
 from ddplaunch.errors import (
     EXIT_JOIN,
     EXIT_LOST,
@@ -45,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         line = cut.line if cut.is_plain else _ask_click(arguments)
         if isinstance(line, CommandLine):
-            code = run(line.options, line.script, line.script_args, environ)
+            code = run(line, environ)
         else:
             print_out(line)
             code = 0

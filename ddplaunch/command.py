@@ -5,15 +5,19 @@ from collections.abc import Callable, Sequence
 import click
 
 from ddplaunch import __version__
-from ddplaunch.argv import CommandLine
+from ddplaunch.config.line import CommandLine
 from ddplaunch.config.setting import Setting
 from ddplaunch.config.settings import SETTINGS
+from ddplaunch.config.torchrun import TORCHRUN
 from ddplaunch.errors import LaunchError, Problem
 
 _HELP = """Start SCRIPT once per worker, watch the workers, and stop them all when one fails.
 
 Everything after SCRIPT goes to the script. Every option can also be set as DDPLAUNCH_<OPTION> in the
 environment; options shared with torchrun as PET_<OPTION>, too."""
+
+
+_ALL = SETTINGS + TORCHRUN
 
 
 class Answer(Exception):  # noqa: N818 - it is none
@@ -29,10 +33,10 @@ class LaunchCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
-        for setting in SETTINGS:
+        for setting in _ALL:
             groups.setdefault(setting.group, []).append((_spelling(setting), setting.help))
-        groups["Inspect"] += [("--version", "Show the version."), ("--help", "Show this text.")]
-        for group, rows in groups.items():
+        groups["Inspect"] += [("--version", "Show the version."), ("-h, --help", "Show this text.")]
+        for group, rows in sorted(groups.items(), key=lambda item: item[0] == "Inspect"):
             with formatter.section(group):
                 formatter.write_dl(rows, col_max=26)
 
@@ -56,9 +60,9 @@ def _command() -> click.Command:
         "ddplaunch",
         callback=_collect,
         params=[
-            *(_option(setting) for setting in SETTINGS),
+            *(_option(setting) for setting in _ALL),
             _question("--version", _show_version),
-            _question("--help", _show_help),
+            _question("--help", _show_help, "-h"),
             click.Argument(["script"], required=False, metavar="SCRIPT", type=click.UNPROCESSED),
             click.Argument(["script_args"], nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]..."),
         ],
@@ -86,8 +90,11 @@ def _option(setting: Setting) -> click.Option:
     return click.Option(names, multiple=setting.repeatable, default=None, type=click.UNPROCESSED)
 
 
-def _question(option: str, answer: Callable[[click.Context, click.Parameter, bool], None]) -> click.Option:
-    return click.Option([option], is_flag=True, is_eager=True, expose_value=False, callback=answer)
+def _question(
+    option: str, answer: Callable[[click.Context, click.Parameter, bool], None], short: str = ""
+) -> click.Option:
+    names = [short, option] if short else [option]
+    return click.Option(names, is_flag=True, is_eager=True, expose_value=False, callback=answer)
 
 
 def _spelling(setting: Setting) -> str:
@@ -117,7 +124,7 @@ def _suggest(name: str) -> str:
     from difflib import get_close_matches
 
     spelled = name.replace("_", "-")
-    options = [setting.option for setting in SETTINGS] + ["--version", "--help"]
+    options = [setting.option for setting in _ALL] + ["--version", "--help"]
     near = [option for option in options if option.startswith(spelled)]
     near = near or get_close_matches(spelled, options, n=2, cutoff=0.5)
     return f"did you mean {' or '.join(near[:3])}?" if near else "see ddplaunch --help"

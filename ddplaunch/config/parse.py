@@ -70,6 +70,19 @@ def one_of(*names: str) -> Callable[[str], str]:
     return parse
 
 
+def nodes(value: str) -> int | tuple[int, int]:
+    """`2` and `2:2` are 2; `1:4` is a run that may grow and shrink."""
+    low, colon, high = value.partition(":")
+    expected = f"expected 1 to {MOST_NODES}, or MIN:MAX"
+    least = _digits(low, expected)
+    most = _digits(high, expected) if colon else least
+    if most < least:
+        raise ValueError(f"{expected} where MIN is at most MAX")
+    if not 1 <= least <= most <= MOST_NODES:
+        raise ValueError(expected)
+    return least if least == most else (least, most)
+
+
 def nproc(value: str) -> tuple[int, ...] | str:
     """`4` is (4,), `2,3,3` is one number per node, `auto`, `gpu`, `xpu` and `cpu` stay words."""
     expected = f"expected 1 to {MOST_WORKERS}, one number per node such as 2,3,3, or auto, gpu, xpu or cpu"
@@ -137,6 +150,16 @@ def template(value: str) -> str:
     from ddplaunch.output.prefix import check_template
 
     return check_template(value)
+
+
+def modules(value: str) -> tuple[str, ...]:
+    """`torch,my.data` as it stands in import statements; `none` takes back what a variable says."""
+    if value == "none":
+        return ()
+    names = tuple(value.split(","))
+    if not all(part.isidentifier() for name in names for part in name.split(".")):
+        raise ValueError("expected names of modules, such as torch or torch,my.data")
+    return names
 
 
 def words(value: str) -> tuple[str, ...]:

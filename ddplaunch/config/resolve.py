@@ -1,56 +1,26 @@
-"""Options and environment become a LaunchConfig in which every value knows its source. [pure]"""
+"""Options, environment and cluster become a LaunchConfig in which every value knows its source. [pure]"""
 
 from collections.abc import Mapping
 
 from ddplaunch.config import parse
+from ddplaunch.config.contradictions import find_contradictions, quote
+from ddplaunch.config.line import CommandLine
 from ddplaunch.config.setting import Setting
 from ddplaunch.config.settings import DEFAULT_MASTER_PORT, SETTINGS
+from ddplaunch.config.variables import NOT_OPTIONS
 from ddplaunch.errors import LaunchError, Problem
 from ddplaunch.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from typing import Any
 
-# Set by the launcher for its workers, not read as options.
-NOT_OPTIONS = frozenset(
-    {
-        "DDPLAUNCH_RUN_ID",
-        "DDPLAUNCH_LAUNCH_ID",
-        "DDPLAUNCH_ATTEMPT",
-        "DDPLAUNCH_DEVICE_IDS",
-        "DDPLAUNCH_TOKEN",
-    }
-)
+    from ddplaunch.cluster.model import Allocation
+    from ddplaunch.config.streams import Streams
 
-# What makes a worker this worker: a stale one in the launcher's environment is worth a word.
-RANK_VARIABLES = frozenset(
-    {
-        "RANK",
-        "LOCAL_RANK",
-        "WORLD_SIZE",
-        "LOCAL_WORLD_SIZE",
-        "NODE_RANK",
-        "GROUP_RANK",
-        "GROUP_WORLD_SIZE",
-        "ROLE_RANK",
-        "ROLE_WORLD_SIZE",
-        "MASTER_ADDR",
-        "MASTER_PORT",
-        "DDPLAUNCH_RUN_ID",
-        "DDPLAUNCH_LAUNCH_ID",
-        "DDPLAUNCH_ATTEMPT",
-    }
-)
 
-# --env must not take the launcher's own promises away from a worker.
-RESERVED = RANK_VARIABLES | {
-    "ROLE_NAME",
-    "TORCHELASTIC_RESTART_COUNT",
-    "TORCHELASTIC_MAX_RESTARTS",
-    "TORCHELASTIC_RUN_ID",
-    "TORCHELASTIC_USE_AGENT_STORE",
-    "TORCHELASTIC_ERROR_FILE",
-}
+LAST_CALL_SECONDS = 3.0
+
+_OURS = frozenset(setting.name for setting in SETTINGS)
 
 
 class LaunchConfig(Record):
@@ -59,6 +29,13 @@ class LaunchConfig(Record):
     script: str
     script_args: tuple[str, ...]
     sources: Mapping[str, str]
+    allocation: "Allocation | None"  # what a scheduler says, if one started us
+    cluster_problems: tuple[Problem, ...]  # what does not fit together there
+    min_nnodes: int  # a run that may grow and shrink goes on with so many; 0: all of them are needed
+    gives_ranks: bool  # the run itself gives out node ranks
+    last_call: float  # seconds for more nodes than needed to come, before the first attempt
+    overrides: tuple[tuple[str, str], ...]  # variables of workers that win over our own
+    streams: "Streams | None"  # what goes to files of its own
     nnodes: int
     node_rank: int
     nproc_per_node: tuple[int, ...] | str
@@ -68,6 +45,7 @@ class LaunchConfig(Record):
     module: bool
     no_python: bool
     python: str | None
+    preload: tuple[str, ...]
     pass_local_rank: str | None
     use_env: bool
     env: tuple[tuple[str, str], ...]
@@ -99,6 +77,7 @@ class LaunchConfig(Record):
     dry_run: bool
     format: str
     check: bool
+    emit: str | None
     debug: bool
 
 
@@ -107,41 +86,104 @@ def resolve(
     script: str | None,
     script_args: tuple[str, ...],
     environ: Mapping[str, str],
+    allocation: "Allocation | None" = None,
 ) -> LaunchConfig:
-    """Flag > DDPLAUNCH_* > PET_* > default, for every setting; all problems at once."""
+    """Flag > DDPLAUNCH_* > PET_* > cluster > default, for every setting; all problems at once."""
+    values, sources, problems = _read_settings(SETTINGS, options, environ)
+    if not script and not values["check"]:
+        example = "ddplaunch --nproc-per-node 2 train.py"
+        problems.append(Problem("no training script given", hint=f"name it after the options: {example}"))
+    values.update(overrides=(), streams=None, min_nnodes=0, gives_ranks=False, last_call=LAST_CALL_SECONDS)
+    if isinstance(values["nnodes"], tuple):
+        values["min_nnodes"], values["nnodes"] = values["nnodes"]
+        values["gives_ranks"] = True
+    if _speaks_torchrun(options, environ):
+        problems += _apply_torchrun(options, environ, values, sources, allocation)
+    _apply_standalone(values, sources, problems)
+    cluster_problems: tuple[Problem, ...] = ()
+    if allocation is not None:
+        line = CommandLine(options, script, script_args)
+        cluster_problems = _apply_allocation(allocation, line, values, sources)
+    _apply_port_default(values, sources)
+    problems += find_contradictions(values, sources)
+    if problems:
+        raise LaunchError(*problems)
+    return LaunchConfig(
+        script=script or "",
+        script_args=script_args,
+        sources=sources,
+        allocation=allocation,
+        cluster_problems=cluster_problems,
+        **values,
+    )
+
+
+def _read_settings(
+    settings: tuple[Setting, ...], options: Mapping[str, object], environ: Mapping[str, str]
+) -> "tuple[dict[str, Any], dict[str, str], list[Problem]]":
+    """Values, where each is from, and what cannot be read; what nobody gave is as by default."""
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     problems: list[Problem] = []
-    for setting in SETTINGS:
-        raw, source = _look_up(setting, options, environ)
+    for setting in settings:
+        raw, source = look_up(setting, options, environ)
         sources[setting.name] = source
         try:
             values[setting.name] = setting.default if raw is None else _parse(setting, raw)
         except ValueError as error:
             values[setting.name] = setting.default
-            problems.append(
-                Problem(f"{_quote(source, raw)} is not valid", str(error), "see ddplaunch --help")
-            )
-    if not script and not values["check"]:
-        example = "ddplaunch --nproc-per-node 2 train.py"
-        problems.append(Problem("no training script given", hint=f"name it after the options: {example}"))
-    _apply_standalone(values, sources, problems)
-    _apply_port_default(values, sources)
-    problems += _contradictions(values, sources)
-    if problems:
-        raise LaunchError(*problems)
-    return LaunchConfig(script=script or "", script_args=script_args, sources=sources, **values)
+            problems.append(Problem(f"{quote(source, raw)} is not valid", str(error), "see ddplaunch --help"))
+    return values, sources, problems
+
+
+def _speaks_torchrun(options: Mapping[str, object], environ: Mapping[str, str]) -> bool:
+    """Whether anything is said in words of torchrun's that are not ours: they are not loaded for nothing."""
+    return any(name not in _OURS for name in options) or any(
+        name.startswith(("PET_", "DDPLAUNCH_", "PYTHON_EXEC", "TORCH_ELASTIC_", "TORCHELASTIC_LOG_"))
+        for name in environ
+    )
+
+
+def _apply_torchrun(
+    options: Mapping[str, object],
+    environ: Mapping[str, str],
+    values: "dict[str, Any]",
+    sources: dict[str, str],
+    allocation: "Allocation | None",
+) -> list[Problem]:
+    """What is said in torchrun's words becomes ours; our own words win."""
+    from ddplaunch.config.torchrun import TORCHRUN, translate
+
+    known = dict(values)
+    if sources["nnodes"] == "default" and allocation is not None and "nnodes" in allocation.values:
+        known["nnodes"] = allocation.values["nnodes"].value
+
+    theirs, their_sources, problems = _read_settings(TORCHRUN, options, environ)
+    given = {name: value for name, value in theirs.items() if value is not None and value is not False}
+    translated = translate(given, their_sources, environ, known)
+    if given.get("run_path"):  # in torchrun, too, it wins over --no-python
+        values["no_python"] = False
+    for name, (value, source) in translated.values.items():
+        if sources.get(name, "default") == "default":
+            values[name], sources[name] = value, source
+    return problems + list(translated.problems)
 
 
 def find_unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """DDPLAUNCH_ variables that no setting reads: most likely misspelt."""
     known = {setting.variable for setting in SETTINGS} | NOT_OPTIONS
-    return sorted(name for name in environ if name.startswith("DDPLAUNCH_") and name not in known)
+    unknown = [name for name in environ if name.startswith("DDPLAUNCH_") and name not in known]
+    if unknown:
+        from ddplaunch.config.torchrun import TORCHRUN
+
+        known = {setting.variable for setting in TORCHRUN}
+    return sorted(name for name in unknown if name not in known)
 
 
-def _look_up(
+def look_up(
     setting: Setting, options: Mapping[str, object], environ: Mapping[str, str]
 ) -> tuple[object | None, str]:
+    """What was said about a setting, as text, and where."""
     given = options.get(setting.name)
     if given is not None and given != ():
         return given, setting.option
@@ -160,11 +202,6 @@ def _parse(setting: Setting, raw: object) -> object:
     return setting.parse(str(raw))
 
 
-def _quote(source: str, raw: object) -> str:
-    shown = " ".join(map(str, raw)) if isinstance(raw, tuple) else str(raw)
-    return f"{source} {shown!r}" if source.startswith("-") else f"{source}={shown!r}"
-
-
 def _apply_standalone(values: "dict[str, Any]", sources: dict[str, str], problems: list[Problem]) -> None:
     """One node, whatever the environment says; a flag that says otherwise is a mistake."""
     if not values["standalone"]:
@@ -176,78 +213,29 @@ def _apply_standalone(values: "dict[str, Any]", sources: dict[str, str], problem
         if is_flag and sources["standalone"].startswith("--"):
             problems.append(Problem(f"--standalone and {sources[name]} {values[name]} contradict each other"))
         values[name], sources[name] = alone, sources["standalone"]
+    values.update(min_nnodes=0, gives_ranks=False)
+
+
+def _apply_allocation(
+    allocation: "Allocation", line: CommandLine, values: "dict[str, Any]", sources: dict[str, str]
+) -> tuple[Problem, ...]:
+    """What nobody said is as the scheduler says. Where that is unclear, one node is enough to tell it."""
+    from ddplaunch.config.reconcile import reconcile
+
+    offer = reconcile(allocation, line, values, sources)
+    for name, found in offer.values.items():
+        if sources[name] == "default":
+            values[name], sources[name] = found.value, f"{found.source} ({allocation.scheduler})"
+    if offer.problems:
+        values.update(nnodes=1, node_rank=0)
+        if isinstance(values["nproc_per_node"], tuple):
+            values["nproc_per_node"] = values["nproc_per_node"][:1]
+    return offer.problems
 
 
 def _apply_port_default(values: "dict[str, Any]", sources: dict[str, str]) -> None:
-    if values["master_port"] is None:
-        values["master_port"] = DEFAULT_MASTER_PORT if values["nnodes"] > 1 else 0
+    if values["master_port"] is None:  # a run that gives out ranks can tell the port as well
+        is_known = values["nnodes"] > 1 and not values["gives_ranks"]
+        values["master_port"] = DEFAULT_MASTER_PORT if is_known else 0
     if values["control_port"] is None:
-        values["control_port"] = values["master_port"] + 1
-
-
-def _contradictions(values: "Mapping[str, Any]", sources: Mapping[str, str]) -> list[Problem]:
-    problems = []
-    nnodes, node_rank, nproc = values["nnodes"], values["node_rank"], values["nproc_per_node"]
-    if node_rank >= nnodes:
-        which = "the only node rank is 0" if nnodes == 1 else f"node ranks are 0 to {nnodes - 1}"
-        nodes = "1 node" if nnodes == 1 else f"{nnodes} nodes"
-        where = _quote(sources["node_rank"], node_rank)
-        problems.append(
-            Problem(
-                f"{where}: there is no such node",
-                f"with {nodes} ({sources['nnodes']}), {which}",
-                "node ranks count from 0; --nnodes is the number of machines",
-            )
-        )
-    if isinstance(nproc, tuple) and len(nproc) not in (1, nnodes):
-        problems.append(
-            Problem(
-                f"{sources['nproc_per_node']} names {len(nproc)} nodes, and there are {nnodes}",
-                hint="give one number for all nodes, or one per node",
-            )
-        )
-    if nnodes > 1 and values["master_port"] == 0:
-        problems.append(
-            Problem(
-                "a picked port cannot be known on other nodes",
-                f"{sources['master_port']} is 0, and there are {nnodes} nodes",
-                "name the same --master-port on every node",
-            )
-        )
-    problems += _check_control_port(values, sources)
-    return problems + _contradicting_options(values, sources)
-
-
-def _check_control_port(values: "Mapping[str, Any]", sources: Mapping[str, str]) -> list[Problem]:
-    port = values["control_port"]
-    if values["nnodes"] == 1 or port not in (values["master_port"], 65536):
-        return []
-    cause = f"{sources['master_port']} is {values['master_port']}, and the launchers need a port of their own"
-    return [Problem("no port for the control channel", cause, "name another --control-port on every node")]
-
-
-def _contradicting_options(values: "Mapping[str, Any]", sources: Mapping[str, str]) -> list[Problem]:
-    problems = []
-    if values["no_python"] and values["module"]:
-        problems.append(Problem("-m and --no-python contradict each other", hint="a module needs Python"))
-    if values["no_python"] and values["python"]:
-        problems.append(Problem("--python and --no-python contradict each other"))
-    if values["wrap_ranks"] is not None and not values["wrap"]:
-        problems.append(Problem("--wrap-ranks without --wrap", hint="say what to wrap them in: --wrap CMD"))
-    if values["stall_timeout"] is not None and values["interactive_rank"] is not None:
-        cause = "a prompt that waits for somebody to type looks like a stall"
-        problems.append(Problem("--stall-timeout and --interactive-rank contradict each other", cause))
-    if values["log_max_bytes"] is not None and values["log_dir"] is None:
-        problems.append(Problem("--log-max-bytes without --log-dir", hint="say where: --log-dir DIR"))
-    if sources["format"] == "--format" and not (values["dry_run"] or values["check"]):
-        problems.append(Problem("--format without --dry-run", hint="--dry-run prints, and starts nothing"))
-    if values["check"] and values["dry_run"]:
-        problems.append(Problem("--check and --dry-run contradict each other", hint="one report at a time"))
-    if values["check"] and values["format"] == "shell":
-        problems.append(Problem("--check has no --format shell", hint="--format json is for programs"))
-    taken = sorted(name for name, _ in values["env"] if name in RESERVED)
-    if taken:
-        problems.append(
-            Problem(f"--env cannot set {', '.join(taken)}", "the launcher computes it for each worker")
-        )
-    return problems
+        values["control_port"] = (values["master_port"] or DEFAULT_MASTER_PORT - 1) + 1

@@ -21,7 +21,11 @@ _MUST = (
     Field("purpose", lambda h: h.purpose, lambda h: "a check" if h.purpose == "check" else "a launch"),
     Field("--rdzv-id", lambda h: h.run_name, lambda h: h.run_name or "none",
           "this is another run's master: give each run a --master-port of its own"),
-    Field("--nnodes", lambda h: h.nnodes, lambda h: str(h.nnodes), "the same --nnodes on every node"),
+    Field("--nnodes", lambda h: (h.min_nnodes, h.nnodes), lambda h: _show_nodes(h),
+          "the same --nnodes on every node"),
+    Field("who gives out node ranks", lambda h: h.gives_ranks,
+          lambda h: "the run (--rdzv-backend c10d)" if h.gives_ranks else "--node-rank",
+          "the same --rdzv-backend on every node"),
     Field("--master-port", lambda h: h.master_port, lambda h: str(h.master_port),
           "the same --master-port on every node"),
     Field("--max-restarts", lambda h: h.max_restarts, lambda h: str(h.max_restarts),
@@ -74,6 +78,10 @@ def _show_both(field: Field, first: Hello, node: int, other: Hello) -> str:
     return (
         f"{field.shown(first)} on node 0 ({first.host}), {field.shown(other)} on node {node} ({other.host})"
     )
+
+
+def _show_nodes(hello: Hello) -> str:
+    return f"{hello.min_nnodes}:{hello.nnodes}" if hello.min_nnodes else str(hello.nnodes)
 
 
 def _show_script(hello: Hello) -> str:

@@ -1,8 +1,10 @@
 """--check on many nodes at once: does every node see node 0, and how far away is it?"""
 
+from contextlib import ExitStack
+
 from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.errors import LaunchError, Problem
-from ddplaunch.nodes.meeting import find_self, open_company
+from ddplaunch.nodes.meeting import SOMEWHERE, claim_host, find_self, open_company
 from ddplaunch.nodes.messages import Seen
 from ddplaunch.plan.model import LaunchPlan
 from ddplaunch.record import Record
@@ -23,12 +25,17 @@ def check_together(config: LaunchConfig, plan: LaunchPlan, token: str) -> Meetin
     if config.sources["join_timeout"] == "default":
         config = config._replace(join_timeout=CHECK_SECONDS)
     try:
-        with catch_signals() as signals:
-            misplaced = find_self(config, plan, signals) if plan.node_rank == 0 else None
+        with catch_signals() as signals, ExitStack() as held:
+            claim = claim_host(config, plan, signals) if config.gives_ranks else None
+            if config.gives_ranks:
+                plan = plan._replace(node_rank=SOMEWHERE if claim is None else 0)
+            if claim is not None:
+                held.callback(claim.close)
+            is_asked = plan.node_rank == 0 and not config.gives_ranks
+            misplaced = find_self(config, plan, signals) if is_asked else None
             if misplaced is not None:
                 return Meeting(problems=(misplaced,))
-            with open_company(config, plan, token, signals) as lobby:
-                orders = lobby.measure()
+            orders = held.enter_context(open_company(config, plan, token, signals, claim=claim)).measure()
     except LaunchError as failure:
         return Meeting(problems=failure.problems)
     verdict = orders.verdict

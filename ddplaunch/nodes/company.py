@@ -9,7 +9,7 @@ from ddplaunch.errors import EXIT_LOST, LaunchError
 from ddplaunch.nodes import messages
 from ddplaunch.nodes.hub import Hub
 from ddplaunch.nodes.link import NoContact, NodeZeroLost, Notice
-from ddplaunch.nodes.messages import Account, Cause, Ending, Hello, Orders, Status, Verdict
+from ddplaunch.nodes.messages import UNSEATED, Account, Cause, Ending, Hello, Orders, Status, Verdict
 from ddplaunch.nodes.spoke import Spoke
 from ddplaunch.record import TYPE_CHECKING
 from ddplaunch.supervise.events import SignalReceived, StopOrdered, TimedOut, WorkerExited
@@ -87,11 +87,17 @@ class Company:
                     self._obey(news)
         return self._stop_orders()
 
+    def rank_in(self, orders: Orders) -> int:
+        """This node's rank in the attempt that starts."""
+        return orders.seats.index(self.status.node)
+
     def take_notices(self) -> list[str]:
         notices, self._notices = self._notices, []
         return notices
 
     def _obey(self, orders: Orders) -> None:
+        if orders.seat != UNSEATED and self.status.node == UNSEATED:
+            self.tell(node=orders.seat)
         if self.status.run_id not in ("", orders.run_id):
             if self.status.stage not in (messages.LOOKING, messages.READY):
                 self._orphan("another run answers in its place")
@@ -168,7 +174,10 @@ class Company:
             case WorkerExited(rank=rank, returncode=returncode):
                 ending = ending or Ending(messages.FAILED, at - state.cause.at, rank, returncode)
             case SignalReceived(signum=signum):
-                ending = ending or Ending(messages.SIGNAL, at - state.cause.at, signum=signum)
+                if (
+                    ending is None or ending.kind == messages.FAILED
+                ):  # it was the signal that ended the worker
+                    ending = Ending(messages.SIGNAL, at - state.cause.at, signum=signum)
             case TimedOut():
                 ending = ending or Ending(messages.TIMEOUT, at - state.cause.at)
         asked = state.interrupted or state.cause
@@ -236,10 +245,10 @@ class Company:
             self.is_patient = False
             self.leave_alone()
 
-    def other_workers(self) -> "list[WorkerRecord]":
-        """What node 0 knows of the workers of this attempt on other nodes."""
+    def other_workers(self, attempt: int) -> "list[WorkerRecord]":
+        """What node 0 knows of the workers of an attempt on other nodes."""
         if isinstance(self.link, Spoke):
             return []
         statuses = [member.status for member in self.link.state.members.values()]
-        accounts = [status.account for status in statuses if status.attempt == self.status.attempt]
+        accounts = [status.account for status in statuses if status.attempt == attempt]
         return [worker for account in accounts if account is not None for worker in account.workers]

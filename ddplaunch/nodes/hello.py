@@ -32,6 +32,8 @@ def probe_hello(config: LaunchConfig, plan: LaunchPlan) -> Hello:
         grace_seconds=config.grace,
         stall_seconds=config.stall_timeout or 0.0,
         join_seconds=config.join_timeout,
+        min_nnodes=config.min_nnodes,
+        gives_ranks=config.gives_ranks,
     )
 
 

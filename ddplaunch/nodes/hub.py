@@ -18,7 +18,7 @@ from ddplaunch.nodes.events import (
 )
 from ddplaunch.nodes.link import News, Notice
 from ddplaunch.nodes.messages import Orders, Status, is_sane
-from ddplaunch.nodes.roster import Phase, Rules, State, begin
+from ddplaunch.nodes.roster import Phase, Rules, State, begin, orders_for
 from ddplaunch.nodes.wire import BadMessageError, decode, encode
 
 # A connection that broke may take the library a moment to take note of everywhere.
@@ -105,13 +105,10 @@ class Hub:
 
     def _look_for_broken(self, now: float) -> None:
         """Only a message that cannot be delivered tells whose connection is gone; orders do no harm twice."""
-        data = encode(self._state.orders)
         for member in tuple(self._state.members.values()):
-            if (
-                member.peer != LOCAL
-                and member.down_since is None
-                and not self._router.send(member.peer, data)
-            ):
+            if member.peer == LOCAL or member.down_since is not None:
+                continue
+            if not self._router.send(member.peer, encode(orders_for(self._state, member))):
                 self._step(Vanished(member.peer, now))
 
     def _step(self, event: Event) -> None:

@@ -6,12 +6,14 @@ from contextlib import ExitStack
 from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.errors import EXIT_JOIN, LaunchError, Problem
 from ddplaunch.job import Job, Setting
-from ddplaunch.nodes.meeting import find_self, open_company
+from ddplaunch.nodes.meeting import SOMEWHERE, claim_host, find_self, open_company
+from ddplaunch.nodes.messages import START, Orders
 from ddplaunch.output.plain import say
 from ddplaunch.plan.build import Agreed, plan_launch, run_directory
 from ddplaunch.plan.model import LaunchPlan, Machine
 from ddplaunch.preflight.checks import check_master
 from ddplaunch.preflight.gate import Gate, open_gate
+from ddplaunch.preflight.ports import Reservation
 from ddplaunch.supervise.signals import SignalPipe
 
 TELL_SECONDS = 3.0  # for node 0 to hear that this node cannot start
@@ -27,28 +29,37 @@ def launch_together(
 ) -> int:
     """This node's part of the run, from the first look at the others to the exit code."""
     launch_id = plan.run_id  # until now nobody else had a say in it
-
-    def replan(run_id: str, nprocs: tuple[int, ...]) -> LaunchPlan:
-        return plan_launch(config, machine, environ, run_id, Agreed(nprocs, launch_id))
-
     token = environ.get("DDPLAUNCH_TOKEN", "")
+    claim = claim_host(config, plan, signals) if config.gives_ranks and not check_master(plan) else None
+    if config.gives_ranks:
+        config = config._replace(node_rank=SOMEWHERE if claim is None else 0)
+        plan = plan_launch(config, machine, environ, launch_id)
+
+    def replan(orders: Orders, node_rank: int) -> LaunchPlan:
+        agreed = config._replace(nnodes=len(orders.nprocs), node_rank=node_rank)
+        return plan_launch(agreed, machine, environ, orders.run_id, Agreed(orders.nprocs, launch_id))
+
     with ExitStack() as held:
-        gate = _prepare(config, environ, plan, token, signals, held)
-        lobby = held.enter_context(open_company(config, plan, token, signals))
+        if claim is not None:
+            held.callback(claim.close)
+        gate = _prepare(config, environ, plan, token, signals, held, claim)
+        picked = gate.master_port if config.gives_ranks else 0
+        company = open_company(config, plan, token, signals, claim=claim, master_port=picked)
+        lobby = held.enter_context(company)
         orders = lobby.join()
+        if orders.stage != START:
+            say(["the run ended before this node could join it"])
+            return 0
         say(f"the nodes differ in {doubt}" for doubt in orders.warnings)
-        plan = replan(orders.run_id, orders.nprocs)
+        plan = replan(orders, lobby.company.rank_in(orders))
+        place = (orders.master_port or gate.master_port, run_directory(machine, plan), started_at)
         setting = Setting(
-            config,
-            environ,
-            gate.master_port,
-            run_directory(machine, plan),
-            started_at,
-            orders.attempt,
-            lobby,
-            replan,
+            config, environ, *place, gate.starter, orders.attempt, orders.restarts, lobby, replan
         )
-        return Job(setting, plan, signals).run()
+        job = Job(setting, plan, signals)
+        code = job.run()
+    job.save_summary_again()  # by now the other nodes have left
+    return code
 
 
 def _prepare(
@@ -58,16 +69,19 @@ def _prepare(
     token: str,
     signals: SignalPipe,
     held: ExitStack,
+    claim: Reservation | None,
 ) -> Gate:
     """This node's own preflight; the others hear of it when it fails."""
     try:
-        gate = held.enter_context(open_gate(config, plan, environ))
+        gate = held.enter_context(open_gate(config, plan, environ, signals))
     except LaunchError as failure:
         if check_master(plan):  # nowhere to tell it
             raise
-        raise LaunchError(*_tell_others(config, plan, token, signals, failure.problems)) from None
+        told = _tell_others(config, plan, token, signals, failure.problems, claim=claim)
+        raise LaunchError(*told) from None
     say(gate.warnings)
-    misplaced = find_self(config, plan, signals) if plan.node_rank == 0 else None
+    is_asked = plan.node_rank == 0 and not config.gives_ranks  # else it has been found out
+    misplaced = find_self(config, plan, signals) if is_asked else None
     if misplaced is None:
         return gate
     # Whoever is at the master's address takes us for a second node 0, if it is one.
@@ -82,10 +96,11 @@ def _tell_others(
     problems: tuple[Problem, ...],
     *,
     is_guest: bool = False,
+    claim: Reservation | None = None,
 ) -> tuple[Problem, ...]:
     """This node cannot start, and the others should not wait for it. Why, as it stands on all nodes."""
     try:
-        with open_company(config, plan, token, signals, is_guest=is_guest) as lobby:
+        with open_company(config, plan, token, signals, is_guest=is_guest, claim=claim) as lobby:
             answer = lobby.tell_problems(problems, TELL_SECONDS)
     except LaunchError as failure:  # a control port that is taken, too
         return (*problems, *failure.problems)

@@ -26,13 +26,17 @@ class Lobby:
         self._longest_stay = longest_stay
 
     def join(self) -> Orders:
-        """Wait until the run starts, and say for whom; a LaunchError tells why it does not."""
+        """Wait until the run starts, and say for whom; a LaunchError tells why it does not.
+
+        A run that ended well without this node is no error.
+        """
         company = self.company
         company.tell(stage=messages.READY)
         with WaitingLine() as line:
             self._wait(line, lambda: company.may_start or company.is_over)
-        if company.is_over:
-            raise _refusal(company.orders.verdict)
+        verdict = company.orders.verdict
+        if company.is_over and not (verdict is not None and verdict.outcome == "success"):
+            raise _refusal(verdict)
         return company.orders
 
     def measure(self) -> Orders:

@@ -16,10 +16,11 @@ from ddplaunch.nodes.messages import (
     CLEAR,
     DONE,
     FAILED,
+    JOINED,
     LEFT,
     LOST,
     PROBLEM,
-    READY,
+    SIGNAL,
     STALLED,
     START,
     STOP,
@@ -29,6 +30,7 @@ from ddplaunch.nodes.messages import (
     Verdict,
 )
 from ddplaunch.nodes.roster import LATE_SECONDS, REMIND_SECONDS, Member, Phase, State, leave, lose, order
+from ddplaunch.nodes.seats import dismiss, find_departing, find_newcomer
 from ddplaunch.nodes.verdicts import End
 from ddplaunch.supervise.restart import find_obstacle, plan_restart
 
@@ -82,7 +84,8 @@ def _gather(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
             return leave(state, at, verdicts.interrupted(member.status))
         if member.end is not None and member.end.kind in (PROBLEM, TIMEOUT):
             return leave(state, at, verdicts.judge_end(member.end, {}), LATE_SECONDS)
-    is_complete = not state.missing and all(_is_ready(member) for member in members)
+    state = _call_last(state, at)
+    is_complete = _is_complete(state, at)
     if is_complete and all(member.status.hello.purpose == "check" for member in members):
         if all(member.status.round_trip is not None for member in members):
             return leave(_with_seen(state), at, Verdict("check", 0, "all nodes see each other"))
@@ -99,15 +102,28 @@ def _gather(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
     return state, ()
 
 
-def _is_ready(member: Member) -> bool:
-    return member.down_since is None and member.status.stage in (READY, CLEAR)
+def _call_last(state: State, at: float) -> State:
+    """There are enough nodes, and there could be more: before the first attempt, those have a while."""
+    if not state.rules.is_elastic or state.attempt or state.missing:
+        return state._replace(last_call_at=0.0)
+    return state if state.last_call_at else state._replace(last_call_at=at + state.rules.last_call_seconds)
+
+
+def _is_complete(state: State, at: float) -> bool:
+    if state.missing or not all(member.is_ready for member in state.members.values()):
+        return False
+    return len(state.members) == state.rules.nnodes or at >= state.last_call_at
 
 
 def _start(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
-    nprocs = tuple(state.members[node].status.hello.nproc for node in range(state.rules.nnodes))
+    seats = tuple(sorted(state.members))
+    nprocs = tuple(state.members[node].status.hello.nproc for node in seats)
     members = {node: member._replace(end=None) for node, member in state.members.items()}
     state = state._replace(phase=Phase.RUNNING, started_at=at, members=members, noticed=())
-    orders = state.orders._replace(stage=START, attempt=state.attempt, nprocs=nprocs, waiting="")
+    state = state._replace(last_call_at=0.0)
+    orders = state.orders._replace(
+        stage=START, attempt=state.attempt, nprocs=nprocs, seats=seats, restarts=state.restarts, waiting=""
+    )
     return order(state, orders)
 
 
@@ -115,6 +131,13 @@ def _run(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
     first = verdicts.find_first(state.ends)
     if first is not None:
         return _begin_stop(state, at, first)
+    newcomer = find_newcomer(state, at)
+    if newcomer is None:
+        state = state._replace(join_at=0.0)
+    elif at >= state.join_at > 0 or len(state.members) == state.rules.nnodes:
+        return _begin_stop(state._replace(noticed=(newcomer,), join_at=0.0), at, newcomer)
+    elif not state.join_at:  # who else comes now is taken in by the same restart
+        state = state._replace(join_at=at + state.rules.last_call_seconds)
     stages = [(member.status, member.status.attempt == state.attempt) for member in state.participants]
     if all(is_here and status.stage == DONE for status, is_here in stages):
         return leave(state, at, verdicts.SUCCESS)
@@ -147,17 +170,26 @@ def _stop(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
     accounts = {status.node: status.account for status in statuses if status.account is not None}
     rules = state.rules
     verdict = verdicts.judge_end(first, accounts, rules.heartbeat_seconds, rules.stall_seconds)
-    pause = plan_restart(state.rules.policy, first.kind in (FAILED, STALLED, LOST), state.attempt)
+    departing = find_departing(state)
+    comes_and_goes = rules.is_elastic and (
+        first.kind in (LOST, JOINED) or (first.kind == SIGNAL and bool(departing))
+    )
+    pause = plan_restart(rules.policy, first.kind in (FAILED, STALLED, LOST), state.restarts)
+    pause = 0.0 if comes_and_goes else pause
     if pause is None:
         return leave(state, at, verdict)
     asked = next((status for status in statuses if status.interrupted), None)
-    if asked is not None:
+    if asked is not None and not departing:
         return leave(state, at, verdicts.interrupted(asked))
     are_clear = not busy and all(account.is_clear for account in accounts.values())
-    obstacle = find_obstacle(state.rules.policy, max(0.0, first.at - state.started_at), are_clear)
+    uptime = float("inf") if comes_and_goes else max(0.0, first.at - state.started_at)
+    obstacle = find_obstacle(rules.policy, uptime, are_clear)
     if obstacle:
         return leave(state, at, verdict._replace(hint=f"no restart: {obstacle}"))
-    return _gather_again(state, at, verdict, pause)
+    state = state._replace(restarts=state.restarts + (not comes_and_goes))
+    state, farewells = dismiss(state, departing)
+    state, actions = _gather_again(state, at, verdict, pause)
+    return state, farewells + actions
 
 
 def _is_clear(state: State, member: Member) -> bool:
@@ -202,6 +234,7 @@ def _gather_again(
         kills=False,
         verdict=verdict,
         pause_seconds=pause,
+        restarts=state.restarts,
         waiting="",
     )
     state, actions = order(state, orders)
@@ -231,7 +264,9 @@ def _with_seen(state: State) -> State:
 
 
 def _describe_waiting(state: State) -> str:
-    ready = {node: member for node, member in state.members.items() if _is_ready(member)}
+    ready = {node: member for node, member in state.members.items() if member.is_ready}
     hosts = {node: member.status.hello.host for node, member in ready.items()}
+    if state.rules.is_elastic:
+        return verdicts.describe_gathering(len(ready), state.rules.least, state.rules.nnodes, hosts)
     absent = [node for node in range(state.rules.nnodes) if node not in ready]
     return verdicts.describe_waiting(absent, hosts)

@@ -11,6 +11,7 @@ from ddplaunch.report.model import Failure, WorkerRecord
 from ddplaunch.report.stacks import Standing
 
 MOST_SIGNALS = 64
+UNSEATED = -1  # the node rank of a node that was not given one yet
 
 # --- a node to node 0 -------------------------------------------------------------------------------
 
@@ -30,6 +31,7 @@ TIMEOUT = "timeout"
 PROBLEM = "problem"
 STALLED = "stalled"  # only the whole run can be
 LOST = "lost"  # only others can tell
+JOINED = "joined"  # another node wants in: only node 0 can tell
 KINDS = frozenset({FAILED, SIGNAL, TIMEOUT, PROBLEM})  # what a node can say of itself
 
 
@@ -52,6 +54,8 @@ class Hello(Record):
     grace_seconds: float
     stall_seconds: float  # 0: off
     join_seconds: float  # how much longer it would wait for the others
+    min_nnodes: int = 0  # a run that may grow and shrink goes on with so many; 0: all of them are needed
+    gives_ranks: bool = False  # node ranks are given out by the run
 
 
 class Ending(Record):
@@ -99,11 +103,12 @@ def is_sane(status: Status) -> bool:
     seconds = (hello.grace_seconds, hello.stall_seconds, hello.join_seconds, status.round_trip or 0.0)
     return (
         status.stage in STAGES
-        and 0 <= status.node < hello.nnodes <= MOST_NODES
+        and (UNSEATED if hello.gives_ranks else 0) <= status.node < hello.nnodes <= MOST_NODES
+        and 0 <= hello.min_nnodes <= hello.nnodes
         and 1 <= hello.nproc <= MOST_WORKERS
         and 0 <= status.attempt <= MOST_RESTARTS
         and 0 <= hello.max_restarts <= MOST_RESTARTS
-        and 0 < hello.master_port < 1 << 16
+        and (0 if hello.gives_ranks else 1) <= hello.master_port < 1 << 16
         and 0 <= status.interrupted <= MOST_SIGNALS
         and all(0 <= each <= MOST_SECONDS for each in seconds)
         and (ending is None or _is_sane_ending(ending))
@@ -174,3 +179,7 @@ class Orders(Record):
     pause_seconds: float = 0.0  # before the next attempt
     warnings: tuple[str, ...] = ()
     seen: tuple[Seen, ...] = ()  # after a check
+    seat: int = UNSEATED  # for the one node that this is sent to: its place in the run
+    seats: tuple[int, ...] = ()  # the nodes of this attempt, in the order of their ranks
+    restarts: int = 0  # after failures; nodes that come and go are not counted
+    master_port: int = 0  # that node 0 has picked; 0: everybody was told one

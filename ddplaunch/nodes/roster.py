@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from ddplaunch.nodes.events import Action, SendAll
-from ddplaunch.nodes.messages import LEAVE, LOST, WAIT, Orders, Status, Verdict
+from ddplaunch.nodes.messages import CLEAR, LEAVE, LOST, READY, START, WAIT, Orders, Status, Verdict
 from ddplaunch.nodes.verdicts import End
 from ddplaunch.record import Record
 from ddplaunch.supervise.restart import RestartPolicy, plan_restart
@@ -32,6 +32,17 @@ class Rules(Record):
     heartbeat_seconds: float
     stall_seconds: float
     policy: RestartPolicy
+    min_nnodes: int = 0  # 0: all of them are needed
+    last_call_seconds: float = 0.0  # for more nodes than needed, or one that came to a running attempt
+    master_port: int = 0  # where workers meet, if only node 0 knows; 0: everybody does
+
+    @property
+    def is_elastic(self) -> bool:
+        return self.min_nnodes > 0
+
+    @property
+    def least(self) -> int:
+        return self.min_nnodes or self.nnodes
 
 
 class Member(Record):
@@ -42,6 +53,11 @@ class Member(Record):
     since: int = 0  # the first attempt it takes part in
     end: End | None = None  # why its attempt ends, by node 0's clock
     down_since: float | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """To begin the next attempt."""
+        return self.down_since is None and self.status.stage in (READY, CLEAR)
 
     @property
     def name(self) -> str:
@@ -56,6 +72,9 @@ class State(Record):
     remind_at: float
     phase: Phase = Phase.GATHERING
     attempt: int = 0
+    restarts: int = 0  # how many of the attempts followed a failure
+    last_call_at: float = 0.0  # when to start without those that could still come
+    join_at: float = 0.0  # when to start again with those that have come since
     started_at: float = 0.0  # of the attempt
     start_at: float = 0.0  # not before
     stop_until: float = 0.0
@@ -74,6 +93,10 @@ class State(Record):
         if self.phase is Phase.GATHERING:
             times += [self.gather_until, self.remind_at]
             times += [self.start_at] if self.start_at and not self.missing else []
+            if self.last_call_at and all(member.is_ready for member in self.members.values()):
+                times.append(self.last_call_at)
+        elif self.phase is Phase.RUNNING:
+            times += [self.join_at] if self.join_at else []
         elif self.phase is Phase.STOPPING:
             times += [self.remind_at, self.stop_until]
         elif self.phase is Phase.LEAVING:
@@ -82,7 +105,9 @@ class State(Record):
 
     @property
     def missing(self) -> list[int]:
-        return [node for node in range(self.rules.nnodes) if node not in self.members]
+        """Places that have to be taken before an attempt can start."""
+        free = [node for node in range(self.rules.nnodes) if node not in self.members]
+        return free[: max(0, self.rules.least - len(self.members))]
 
     @property
     def participants(self) -> list[Member]:
@@ -92,18 +117,29 @@ class State(Record):
     @property
     def ends(self) -> list[End]:
         """Every reason to end this attempt."""
-        told = [member.end for member in self.members.values() if member.end is not None]
+        told = [member.end for member in self.participants if member.end is not None]
         return [end for end in told if end.attempt == self.attempt] + list(self.noticed)
 
     @property
     def may_restart(self) -> bool:
-        return plan_restart(self.rules.policy, True, self.attempt) is not None
+        return plan_restart(self.rules.policy, True, self.restarts) is not None
 
 
 def begin(rules: Rules, at: float, join_seconds: float) -> State:
     """Nobody is here yet, not even node 0."""
-    orders = Orders(0, WAIT, rules.run_id)
+    orders = Orders(0, WAIT, rules.run_id, master_port=rules.master_port)
     return State(rules, {}, orders, at + join_seconds, at + REMIND_SECONDS / 2)  # before anybody says it
+
+
+def orders_for(state: State, member: Member) -> Orders:
+    """A node that came in the middle of an attempt waits for the next one."""
+    waits = state.orders.stage == START and member.since > state.attempt
+    return state.orders._replace(stage=WAIT) if waits else state.orders
+
+
+def refusal(state: State, verdict: Verdict) -> Orders:
+    """For one node alone."""
+    return state.orders._replace(stage=LEAVE, verdict=verdict, number=state.orders.number + 1)
 
 
 def with_member(state: State, member: Member) -> State:
@@ -137,6 +173,6 @@ def leave(
     state = state._replace(
         phase=Phase.LEAVING,
         leave_until=at + state.rules.heartbeat_seconds,
-        stay_until=at + late_seconds if state.missing and late_seconds else 0.0,
+        stay_until=at + late_seconds if len(state.members) < state.rules.nnodes and late_seconds else 0.0,
     )
     return order(state, state.orders._replace(stage=LEAVE, verdict=verdict, waiting=""))

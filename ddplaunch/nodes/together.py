@@ -27,7 +27,7 @@ class Together:
 
     def follow(self, supervisor: Supervisor, result: RunResult, is_clear: bool) -> Following:
         """Give account of this node's part, and hear what becomes of the run."""
-        company, attempt = self._company, result.attempts[-1]
+        company, attempt, number = self._company, result.attempts[-1], self._company.status.attempt
         account = Account(
             workers=attempt.workers,
             seconds=attempt.seconds,
@@ -36,17 +36,24 @@ class Together:
             is_clear=is_clear and not supervisor.state.alive,
         )
         orders = company.settle(supervisor, account, lambda: not self._tether.sweep(), self._timeout_at)
-        result = self._add_other_workers(result)
+        result = self._add_other_workers(result, number)
         if orders.stage != messages.LEAVE and orders.verdict is not None:  # another attempt
-            most = self._setting.config.max_restarts
-            result = self._judge(result, orders.verdict)
-            announce_restart(supervisor, result, orders.attempt, most, orders.pause_seconds)
+            self._announce(supervisor, self._judge(result, orders.verdict), orders)
             orders = company.await_start(supervisor, self._timeout_at)
         if orders.stage == messages.START:
             assert self._setting.replan is not None
-            return Following(result, self._setting.replan(orders.run_id, orders.nprocs), orders.attempt)
+            plan = self._setting.replan(orders, company.rank_in(orders))
+            return Following(result, plan, orders.attempt, orders.restarts)
         assert orders.verdict is not None
         return Following(self._judge(result, orders.verdict))
+
+    def _announce(self, supervisor: Supervisor, result: RunResult, orders: messages.Orders) -> None:
+        config = self._setting.config
+        if config.min_nnodes and result.outcome in ("joined", "node-lost", "interrupted"):
+            enough = f"{config.min_nnodes} node{'' if config.min_nnodes == 1 else 's'} or more"
+            supervisor.pump.say(f"ddplaunch: {result.reason}: all workers start again, on {enough}\n")
+            return
+        announce_restart(supervisor, result, orders.restarts, config.max_restarts, orders.pause_seconds)
 
     def _judge(self, result: RunResult, verdict: Verdict) -> RunResult:
         return result._replace(
@@ -59,10 +66,10 @@ class Together:
             seconds=time.time() - self._setting.started_at,
         )
 
-    def _add_other_workers(self, result: RunResult) -> RunResult:
+    def _add_other_workers(self, result: RunResult, number: int) -> RunResult:
         """Node 0 has heard from all of them."""
         last = result.attempts[-1]
-        workers = {worker.rank: worker for worker in (*self._company.other_workers(), *last.workers)}
+        workers = {worker.rank: worker for worker in (*self._company.other_workers(number), *last.workers)}
         last = last._replace(workers=tuple(workers[rank] for rank in sorted(workers)))
         return result._replace(attempts=(*result.attempts[:-1], last))
 

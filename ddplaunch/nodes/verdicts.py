@@ -78,6 +78,8 @@ def describe_cause(first: End) -> Cause:
             text = f"--timeout was reached on {first.place}"
         case messages.LOST:
             text = f"{first.place} was lost"
+        case messages.JOINED:
+            text = f"{first.place} joins the run"
         case messages.STALLED:
             text = "no worker on any node gets anywhere"
         case _:
@@ -107,6 +109,8 @@ def judge_end(
             return Verdict("stalled", EXIT_STALLED, reason, standings=standings)
         case messages.LOST:
             return _lost(first, heartbeat_seconds)
+        case messages.JOINED:
+            return Verdict("joined", 0, f"{first.place} joins the run")
         case _:
             problems = tuple(one._replace(what=f"{first.place}: {one.what}") for one in first.problems)
             return refuse(problems)
@@ -171,14 +175,24 @@ def not_all_came(waiting: str, noticed: Sequence[End], turned_away: Sequence[str
     return refuse((problem,))
 
 
+def describe_gathering(ready: int, least: int, most: int, hosts: Mapping[int, str]) -> str:
+    """`waiting for 1 more node (have 0 host-a)`, or for as many as may still come."""
+    short, here = least - ready, _list_hosts(hosts)
+    if short > 0:
+        return f"waiting for {short} more {'node' if short == 1 else 'nodes'} (have {here})"
+    return f"starting soon with {ready} of at most {most} nodes (have {here})"
+
+
 def describe_waiting(absent: Sequence[int], hosts: Mapping[int, str]) -> str:
     """`waiting for node 2 (have 0 host-a, 1 host-b)`."""
     noun = "node" if len(absent) == 1 else "nodes"
+    return f"waiting for {noun} {describe_runs(absent, ', ')} (have {_list_hosts(hosts)})"
+
+
+def _list_hosts(hosts: Mapping[int, str]) -> str:
     here = [f"{node} {host}" for node, host in sorted(hosts.items())]
-    shown = ", ".join(here[:MOST_NAMED]) + (
-        f" and {len(here) - MOST_NAMED} more" if len(here) > MOST_NAMED else ""
-    )
-    return f"waiting for {noun} {describe_runs(absent, ', ')} (have {shown or 'none'})"
+    more = f" and {len(here) - MOST_NAMED} more" if len(here) > MOST_NAMED else ""
+    return ", ".join(here[:MOST_NAMED]) + more or "none"
 
 
 def describe_busy(names: Mapping[str, Sequence[str]]) -> str:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-VERSION = 1
+VERSION = 2
 LARGEST_MESSAGE = 1 << 20
 MOST_DIGITS = 19  # of a whole number: more is nothing we count
 

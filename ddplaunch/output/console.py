@@ -21,6 +21,9 @@ class Console(Record):
 
 
 def open_console(environ: Mapping[str, str]) -> Console:
+    if "OMPI_COMM_WORLD_SIZE" in environ:
+        # mpirun gives each process a terminal of its own, and mixes what comes out of them into its stdout.
+        return Console(Sink(1, is_terminal=False), Sink(2, is_terminal=False), False, False)
     out = Sink(1)
     err = out if _is_same_terminal() else Sink(2)
     return Console(out, err, wants_colour(1, environ), wants_colour(2, environ))

@@ -25,7 +25,7 @@ def _write_through(path: str, data: bytes) -> None:
 
 
 def _write_atomically(path: str, text: str) -> None:
-    temporary = f"{path}.{os.getpid()}.tmp"
+    temporary = f"{path}.{os.urandom(4).hex()}.tmp"  # nodes may share a directory, and have the same pid
     try:
         with open(temporary, "w", encoding="utf-8") as file:
             file.write(text)

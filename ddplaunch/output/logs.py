@@ -1,8 +1,10 @@
 """What every rank wrote, on disk: DIR/<run-id>/attempt_0/rank_3.log. A log never stops training."""
 
 import os
+from collections.abc import Mapping
 
 from ddplaunch.output.lines import cut_at_most
+from ddplaunch.plan.model import WorkerSpec
 
 
 class LogBook:
@@ -18,15 +20,27 @@ class LogBook:
         except OSError as error:
             self.complain(self._directory, error)
 
-    def open(self, rank: int) -> "LogFile":
-        return LogFile(self, os.path.join(self._directory, f"rank_{rank}.log"), self._max_bytes)
+    def open(self, spec: WorkerSpec) -> "Mapping[str, Writer]":
+        """By stream; here both have the same file."""
+        log = LogFile(self, os.path.join(self._directory, f"rank_{spec.rank}.log"), self._max_bytes)
+        return {"stdout": log, "stderr": log}
 
     def complain(self, path: str, error: OSError) -> None:
         reason = (error.strerror or str(error)).lower()
         self.complaint = self.complaint or f"cannot write {path}: {reason}; training goes on"
 
 
-class LogFile:
+class Writer:
+    """Takes whole lines, or pieces of a very long one."""
+
+    def write(self, block: bytes) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+class LogFile(Writer):
     """A rank's own file, stdout and stderr in the order they came. What cannot be written is dropped."""
 
     def __init__(self, book: LogBook, path: str, max_bytes: int | None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from ddplaunch.output.console import Console
 from ddplaunch.output.lines import LastLines
-from ddplaunch.output.logs import LogBook, LogFile
+from ddplaunch.output.logs import LogBook, Writer
 from ddplaunch.output.prefix import fill_template
 from ddplaunch.output.sink import HIGH_WATER, LOW_WATER, Sink
 from ddplaunch.output.streams import Stream
@@ -145,16 +145,17 @@ class Pump:
         if stdout is None or stderr is None:
             return
         console = self._console
-        log = None if self._logs is None else self._logs.open(spec.rank)
+        logs = {} if self._logs is None else self._logs.open(spec)
         # stderr first, as in LastLines.
-        yield self._make_stream(spec, stderr, "stderr", console.err, console.colour_err, log)
-        yield self._make_stream(spec, stdout, "stdout", console.out, console.colour_out, log)
+        yield self._make_stream(spec, stderr, "stderr", console.err, console.colour_err, logs.get("stderr"))
+        yield self._make_stream(spec, stdout, "stdout", console.out, console.colour_out, logs.get("stdout"))
 
     def _make_stream(
-        self, spec: WorkerSpec, fd: int, name: str, sink: Sink, colour: bool, log: LogFile | None
+        self, spec: WorkerSpec, fd: int, name: str, sink: Sink, colour: bool, log: Writer | None
     ) -> Stream:
         prefix = self._make_prefix(spec, name, colour) if spec.output == "prefix" else bytes
-        return Stream(spec.rank, fd, None if spec.output == "hidden" else sink, log, prefix)
+        is_hidden = spec.output == "hidden" or name not in spec.shown
+        return Stream(spec.rank, fd, None if is_hidden else sink, log, prefix)
 
     def _make_prefix(self, spec: WorkerSpec, stream: str, colour: bool) -> Callable[[], bytes]:
         plan, template = self._plan, self._template

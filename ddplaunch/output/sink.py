@@ -20,13 +20,13 @@ _ERASE = b"\r\x1b[K"
 class Sink:
     """A destination that is never waited for: what it does not take at once is kept until it does."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, is_terminal: bool | None = None) -> None:
         self.fd, self._write = _open_without_blocking(fd)
         self._waiting: deque[bytes] = deque()
         self.backlog = 0
         self.gone = False  # nobody reads it any more
         self.error = ""  # why bytes were dropped, if any were
-        self._is_terminal = os.isatty(fd)
+        self._is_terminal = os.isatty(fd) if is_terminal is None else is_terminal
         self._bar = b""  # what stands, without a newline, at the bottom of a terminal
 
     def write(self, data: bytes) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ddplaunch.output.lines import Tail, cut_lines, prefix_lines, settle_bars
-from ddplaunch.output.logs import LogFile
+from ddplaunch.output.logs import Writer
 from ddplaunch.output.sink import Sink
 
 TAIL_BYTES = 1 << 15
@@ -15,7 +15,7 @@ class Stream:
     """Feed it what the worker wrote; without a sink the worker is hidden, without a log it is not kept."""
 
     def __init__(
-        self, rank: int, fd: int, sink: Sink | None, log: LogFile | None, prefix: Callable[[], bytes]
+        self, rank: int, fd: int, sink: Sink | None, log: Writer | None, prefix: Callable[[], bytes]
     ) -> None:
         self.rank, self.fd = rank, fd
         self.sink, self.log = sink, log

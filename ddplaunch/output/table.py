@@ -16,7 +16,9 @@ WIDE = 10_000  # off a terminal nothing is folded
 def draw_tables(*tables: Table) -> str:
     """As wide as the terminal, if stdout is one."""
     drawing = io.StringIO()
-    width = os.get_terminal_size(1).columns if os.isatty(1) else WIDE
+    width = (
+        os.get_terminal_size(1).columns if os.isatty(1) else 0
+    ) or WIDE  # mpirun's terminals have no width
     console = Console(file=drawing, highlight=False, width=width)
     for table in tables:
         drawn = RichTable(

@@ -1,10 +1,13 @@
 """The short way through the command line agrees with click, wherever it answers at all."""
 
+import shlex
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ddplaunch.argv import CommandLine, cut_arguments
+from ddplaunch.argv import cut_arguments
 from ddplaunch.command import parse_arguments
+from ddplaunch.config.line import CommandLine, render_command_line
 from ddplaunch.config.settings import SETTINGS
 from ddplaunch.errors import LaunchError
 
@@ -32,6 +35,15 @@ def test_everything_after_the_script_is_the_scripts(arguments: list[str]) -> Non
     line = ["--nproc-per-node", "2", "train.py", *arguments]
     assert cut_arguments(line) == (expected, True)
     assert parse_arguments(line) == expected
+
+
+@settings(deadline=None)
+@given(st.lists(_words, max_size=7))
+def test_a_line_that_is_written_again_says_the_same(words: list[str]) -> None:
+    line, is_plain = cut_arguments(words)
+    if is_plain:
+        again = cut_arguments(shlex.split(render_command_line(line))[1:])
+        assert again == (line, True)
 
 
 def test_an_abbreviation_is_an_error_that_names_the_option() -> None:

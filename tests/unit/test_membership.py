@@ -35,10 +35,10 @@ HELLO = Hello(
 class History:
     """A run as node 0 sees it: who said what when, and what they are told."""
 
-    def __init__(self, max_restarts: int = 0, backoff: float = 0.0) -> None:
+    def __init__(self, max_restarts: int = 0, backoff: float = 0.0, least: int = 0) -> None:
         policy = RestartPolicy(max_restarts, 0.0, backoff)
-        self.hello = HELLO._replace(max_restarts=max_restarts)
-        self.state: State = begin(Rules("run", 3, 12.0, 15.0, 5.0, policy), 0.0, 600.0)
+        self.hello = HELLO._replace(max_restarts=max_restarts, min_nnodes=least, gives_ranks=least > 0)
+        self.state: State = begin(Rules("run", 3, 12.0, 15.0, 5.0, policy, least, 3.0), 0.0, 600.0)
         self.numbers: dict[tuple[int, str], int] = {}
         self.actions: tuple[Action, ...] = ()
         self.at = 0.0
@@ -492,12 +492,12 @@ _happenings = st.one_of(
 
 
 @settings(max_examples=300)
-@given(st.lists(_happenings, max_size=30))
+@given(st.lists(_happenings, max_size=30), st.sampled_from([0, 1, 2]))
 def test_every_history_ends_once_the_nodes_obey_or_vanish(
-    happenings: list[tuple[str, int, str, int]],
+    happenings: list[tuple[str, int, str, int]], least: int
 ) -> None:
     """Whatever was said: no number of orders goes back, and a run that everybody leaves is over."""
-    run = History(max_restarts=2)
+    run = History(max_restarts=2, least=least)
     run.say(0, m.LOOKING)
     at, number = 0.0, -1
     for what, node, stage, amount in happenings:
