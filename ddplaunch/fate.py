@@ -20,6 +20,7 @@ class Following(Record):
     result: RunResult
     plan: LaunchPlan | None = None
     attempt: int = 0
+    restarts: int = 0  # of its attempts, those that followed a failure
 
 
 class Alone:
@@ -42,7 +43,7 @@ class Alone:
             return Following(result)
         end = state.interrupted or self._pause(supervisor, result, pause)
         if end is None:
-            return Following(result, self._plan, self._attempt + 1)
+            return Following(result, self._plan, self._attempt + 1, self._attempt + 1)
         name, code, reason = judge(state._replace(cause=end))
         seconds = time.time() - self._setting.started_at
         return Following(result._replace(outcome=name, exit_code=code, reason=reason, seconds=seconds))

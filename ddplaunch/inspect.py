@@ -1,9 +1,11 @@
-"""--dry-run and --check: look, print, start nothing."""
+"""--dry-run, --check and --emit: look, print, start nothing."""
 
+import os
 from collections.abc import Mapping
 
+from ddplaunch.config.line import CommandLine
 from ddplaunch.config.resolve import LaunchConfig
-from ddplaunch.errors import LaunchError, render_problem
+from ddplaunch.errors import LaunchError, Problem, render_problem
 from ddplaunch.output.plain import print_out, say
 from ddplaunch.output.table import draw_tables
 from ddplaunch.plan import render
@@ -31,6 +33,22 @@ def show_plan(config: LaunchConfig, machine: Machine, environ: Mapping[str, str]
     return 0
 
 
+def emit_job(
+    line: CommandLine,
+    config: LaunchConfig,
+    machine: Machine,
+    environ: Mapping[str, str],
+    plan: LaunchPlan,
+) -> int:
+    """The job file for these very options."""
+    from ddplaunch.emit.job import describe_job
+    from ddplaunch.emit.render import render_job
+
+    job = describe_job(line, config, plan, machine, environ, os.getcwd())
+    print_out(render_job(str(config.emit), job).rstrip("\n"))
+    return 0
+
+
 def check(config: LaunchConfig, machine: Machine, environ: Mapping[str, str], plan: LaunchPlan) -> int:
     """The whole preflight as a report; the exit code says whether a launch would start."""
     facts = probe_facts(config, environ, wants_shared_memory=True)
@@ -38,8 +56,10 @@ def check(config: LaunchConfig, machine: Machine, environ: Mapping[str, str], pl
     port = "not on this node" if plan.node_rank else "taken" if held is None else f"{held.port} is free"
     if held is not None:
         held.close()
-    found = survey_machine(plan, machine, environ, facts.limits, port)
+    found = survey_machine(config, plan, machine, environ, facts.limits, port)
     problems, warnings = verdict.problems, verdict.warnings
+    if config.preload and not problems:
+        problems += _try_preload(config, plan, environ)
     if plan.nnodes > 1 and not check_master(plan):
         from ddplaunch.nodes.check import check_together
 
@@ -55,6 +75,17 @@ def check(config: LaunchConfig, machine: Machine, environ: Mapping[str, str], pl
     verdicts = [render_problem(problem) for problem in problems]
     print_out("\n".join(verdicts) if verdicts else f"ok: a launch would start {_describe_start(plan)}")
     return code
+
+
+def _try_preload(config: LaunchConfig, plan: LaunchPlan, environ: Mapping[str, str]) -> tuple[Problem, ...]:
+    """Whether workers could be forked: only the imports tell."""
+    from ddplaunch.preload.preloader import open_preloader
+
+    try:
+        with open_preloader(config, plan, environ, signals=None, prints=False):
+            return ()
+    except LaunchError as failure:
+        return failure.problems
 
 
 def _describe_start(plan: LaunchPlan) -> str:

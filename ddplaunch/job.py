@@ -13,13 +13,14 @@ from ddplaunch.plan.model import LaunchPlan
 from ddplaunch.record import TYPE_CHECKING, Record
 from ddplaunch.supervise.attempt import AttemptPlace, spawn_all, watch
 from ddplaunch.supervise.signals import SignalPipe
-from ddplaunch.supervise.spawn import Worker
+from ddplaunch.supervise.spawn import Starter, Worker
 from ddplaunch.supervise.tether import Tether
 
 if TYPE_CHECKING:
     from ddplaunch.fate import Alone
     from ddplaunch.nodes.company import Company
     from ddplaunch.nodes.lobby import Lobby
+    from ddplaunch.nodes.messages import Orders
     from ddplaunch.nodes.together import Together
     from ddplaunch.output.console import Console
     from ddplaunch.report.model import AttemptRecord, RunResult
@@ -37,9 +38,11 @@ class Setting(Record):
     master_port: int
     directory: str  # for files that nobody asked to keep
     started_at: float
+    starter: Starter  # of the workers
     first_attempt: int = 0  # of this launcher: a node that comes back begins later
+    first_restarts: int = 0
     lobby: "Lobby | None" = None  # of a run of many nodes
-    replan: "Callable[[str, tuple[int, ...]], LaunchPlan] | None" = None  # once the nodes have agreed
+    replan: "Callable[[Orders, int], LaunchPlan] | None" = None  # once the nodes have agreed
 
 
 class Job:
@@ -49,9 +52,10 @@ class Job:
         self._setting, self._plan, self._signals = setting, plan, signals
         self._config = config = setting.config
         self._company: Company | None = None if setting.lobby is None else setting.lobby.company
-        self._timeout_at = None if config.timeout is None else time.monotonic() + config.timeout
+        begun_at = time.monotonic() - setting.starter.spent_seconds
+        self._timeout_at = None if config.timeout is None else begun_at + config.timeout
         self._attempts: tuple[AttemptRecord, ...] = ()
-        self._number = setting.first_attempt
+        self._number, self._restarts = setting.first_attempt, setting.first_restarts
         self._console: Console | None = None
         self._oom_kills: int | None = None
         self._result: RunResult | None = None  # of the last attempt
@@ -60,7 +64,7 @@ class Job:
         """Attempt after attempt, until one succeeds or nothing more may be tried; then the exit code."""
         has_directory = open_run_directory(self._setting.directory)
         self._error_directory = self._setting.directory if has_directory else None
-        self._tether = Tether(marks_of(self._plan), self._setting.directory)
+        self._tether = Tether(marks_of(self._plan), self._setting.directory, self._setting.starter)
         try:
             while (code := self._run_attempt()) is None:
                 pass
@@ -72,12 +76,23 @@ class Job:
             self._tether.release()
             remove_run_directory(self._setting.directory)
 
+    def save_summary_again(self) -> None:
+        """Where nodes share a directory, node 0's summary is the last: it knows the workers of all."""
+        if self._config.summary_json is not None and self._result is not None and self._plan.node_rank == 0:
+            save_summary(self._config.summary_json, self._result)
+
     def _run_attempt(self) -> int | None:
         """The exit code, or None: there is another attempt to make."""
-        place = AttemptPlace(self._number, self._setting.master_port, self._error_directory)
+        requeued = self._exported_number - self._number
+        place = AttemptPlace(
+            self._exported_number,
+            self._restarts + requeued,
+            self._setting.master_port,
+            self._error_directory,
+        )
         begun_at = time.monotonic()
         if self._company is not None:
-            self._company.begin(place.number)
+            self._company.begin(self._number)
         try:
             workers = spawn_all(self._plan, self._setting.environ, place, self._tether)
         except LaunchError as failure:
@@ -88,6 +103,8 @@ class Job:
                 result = None if result is None else result._replace(outcome="preflight", exit_code=code)
             if result is None:
                 raise
+            if failure.outcome:  # interrupted, or out of time
+                result = result._replace(outcome=failure.outcome, exit_code=failure.exit_code)
             return self._give_up(failure, result)
         supervisor = self._supervise(workers, begun_at)
         is_clear = watch(supervisor, self._tether)
@@ -98,7 +115,7 @@ class Job:
         if following.plan is None:
             self._report(supervisor, self._result)
         else:
-            self._plan, self._number = following.plan, following.attempt
+            self._plan, self._number, self._restarts = following.plan, following.attempt, following.restarts
         supervisor.close()
         self._tether.untie()
         return None if goes_on else self._result.exit_code
@@ -112,6 +129,12 @@ class Job:
         from ddplaunch.nodes.together import Together
 
         return Together(self._setting, self._company, self._tether, self._timeout_at)
+
+    @property
+    def _exported_number(self) -> int:
+        """A job that was queued again goes on counting where it was."""
+        allocation = self._config.allocation
+        return self._number + (0 if allocation is None else allocation.first_attempt)
 
     def _give_up(self, failure: LaunchError, result: "RunResult") -> int:
         """The next attempt could not be started: the one before was the last."""
@@ -141,9 +164,13 @@ class Job:
         self._oom_kills = probe_oom_kills()
         ranks = frozenset(worker.spec.rank for worker in workers)
         config, plan, company = self._config, self._plan, self._company
-        logs = None
-        if plan.log_directory is not None:
-            logs = LogBook(plan.log_directory, self._number, config.log_max_bytes)
+        logs: LogBook | None = None
+        if plan.splits_logs and plan.log_directory is not None and config.streams is not None:
+            from ddplaunch.output.split import SplitLogBook
+
+            logs = SplitLogBook(plan.log_directory, self._exported_number, config.streams.filters)
+        elif plan.log_directory is not None:
+            logs = LogBook(plan.log_directory, self._exported_number, config.log_max_bytes)
         is_shared = company is not None
         state = begin(ranks, begun_at, config.grace, config.stall_timeout, self._timeout_at, is_shared)
         return Supervisor(
@@ -188,8 +215,7 @@ class Job:
     def _report(self, supervisor: "Supervisor", result: "RunResult") -> None:
         """The summary file, the workers' output, and then our last block."""
         if self._config.summary_json is not None:
-            complaint = save_summary(self._config.summary_json, result)
-            supervisor.pump.say(complaint)
+            supervisor.pump.say(save_summary(self._config.summary_json, result))
         if result.outcome == "success":
             supervisor.flush(deadline=None)
             return

@@ -8,27 +8,36 @@ import os
 import time
 from collections.abc import Mapping
 
+from ddplaunch.cluster.locate import locate
+from ddplaunch.config.line import CommandLine
 from ddplaunch.config.resolve import resolve
 from ddplaunch.job import Job, Setting
 from ddplaunch.output.plain import say
 from ddplaunch.plan.build import plan_launch, run_directory
-from ddplaunch.preflight.gate import open_gate
+from ddplaunch.preflight.gate import open_gate, refuse_nesting
 from ddplaunch.preflight.probes import probe_machine
 from ddplaunch.supervise.signals import catch_signals
 
+LONGEST_JOB = 64  # of its name in a run id
 
-def run(
-    options: Mapping[str, object],
-    script: str | None,
-    script_args: tuple[str, ...],
-    environ: Mapping[str, str],
-) -> int:
+
+def run(line: CommandLine, environ: Mapping[str, str]) -> int:
     """From what the user typed to the exit code."""
     started_at = time.time()
-    config = resolve(options, script, script_args, environ)
+    allocation = None if line.options.get("emit") else locate(line, environ)
+    config = resolve(line.options, line.script, line.script_args, environ, allocation)
     machine = probe_machine(environ, wants_cpu_map=config.numa_binding is not None)
-    plan = plan_launch(config, machine, environ, "dry-run" if config.dry_run else _new_run_id(started_at))
+    run_id = (
+        "dry-run" if config.dry_run else _new_run_id(started_at, "" if allocation is None else allocation.job)
+    )
+    plan = plan_launch(config, machine, environ, run_id)
+    if not (config.emit or config.dry_run or config.check):
+        refuse_nesting(environ)
     say(plan.notices)
+    if config.emit is not None:
+        from ddplaunch.inspect import emit_job
+
+        return emit_job(line, config, machine, environ, plan)
     if config.dry_run or config.check:
         from ddplaunch.inspect import check, show_plan
 
@@ -38,12 +47,14 @@ def run(
             from ddplaunch.nodes.launch import launch_together
 
             return launch_together(config, machine, environ, plan, signals, started_at)
-        with open_gate(config, plan, environ) as gate:
+        with open_gate(config, plan, environ, signals) as gate:
             say(gate.warnings)
-            setting = Setting(config, environ, gate.master_port, run_directory(machine, plan), started_at)
-            return Job(setting, plan, signals).run()
+            place = (gate.master_port, run_directory(machine, plan), started_at)
+            return Job(Setting(config, environ, *place, gate.starter), plan, signals).run()
 
 
-def _new_run_id(started_at: float) -> str:
-    """Readable, sortable, and unique even for launches in the same second."""
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(started_at))}-{os.urandom(4).hex()}"
+def _new_run_id(started_at: float, job: str) -> str:
+    """Readable, sortable, and unique even for launches in the same second; with a scheduler's job, if any."""
+    named = "".join(c if c.isalnum() or c in "._" else "-" for c in job)[:LONGEST_JOB]
+    when = time.strftime("%Y%m%d-%H%M%S", time.localtime(started_at))
+    return "-".join([when, *([f"job{named}"] if named else []), os.urandom(4).hex()])

@@ -1,9 +1,11 @@
 """Every test starts with a clean environment and must leave no process behind."""
 
+import fcntl
 import json
 import os
 import uuid
 from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,49 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+@contextmanager
+def _locked(path: Path, kind: int) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, kind)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def in_company(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests may run beside each other, but one that is marked `alone` measures the machine.
+
+    It closes the gate, and then waits for those that are inside.
+    """
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    gate, room = shared / "gate", shared / "room"
+    if request.node.get_closest_marker("alone"):
+        with _locked(gate, fcntl.LOCK_EX), _locked(room, fcntl.LOCK_EX):
+            yield
+        return
+    with ExitStack() as held:
+        with _locked(gate, fcntl.LOCK_EX):
+            held.enter_context(_locked(room, fcntl.LOCK_SH))
+        yield
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What is said of workers holds however they are started: these groups run twice."""
+    marks = {mark.name for mark in metafunc.definition.iter_markers()}
+    group = metafunc.definition.path.parent.name
+    if group in ("process", "faults") and "programs" not in marks:
+        module = "torch" if "torch" in marks else "decimal"
+        metafunc.parametrize("preload", [None, module], ids=["", "preload"], indirect=True)
+
+
 @pytest.fixture
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def preload(request: pytest.FixtureRequest) -> str | None:
+    """What workers are forked from; None: they are started as programs."""
+    return getattr(request, "param", None)
+
+
+@pytest.fixture
+def environment(tmp_path_factory: pytest.TempPathFactory, preload: str | None) -> dict[str, str]:
     """What a user's shell has, without what this machine or its scheduler left in it."""
     kept = {
         name: value
@@ -34,6 +77,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         if not name.startswith(_FOREIGN) and name not in _RANKS and name not in ("VIRTUAL_ENV", "NO_COLOR")
     }
     meeting = str(tmp_path_factory.mktemp("meeting"))
+    if preload is not None:
+        kept["DDPLAUNCH_PRELOAD"] = preload
     return {**kept, "DDP_TEST_MARK": uuid.uuid4().hex, "DDP_TEST_DIRECTORY": meeting}
 
 

@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping
 
-from ddplaunch.config.resolve import LaunchConfig, find_unknown_variables
+from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.errors import EXIT_PREFLIGHT, Problem
 from ddplaunch.plan.devices import Visible, choose, detect_visible
 from ddplaunch.plan.environment import (
     attempt_env,
-    find_stale,
     plan_common_env,
     plan_device_env,
     plan_rank_env,
 )
 from ddplaunch.plan.model import LaunchPlan, Machine, WorkerSpec
+from ddplaunch.plan.notices import count, describe_ranks_of, plan_notices
 from ddplaunch.record import Record
 
 LOOPBACK = "127.0.0.1"
@@ -48,25 +48,34 @@ def plan_launch(
         host=machine.host,
         nnodes=config.nnodes,
         node_rank=config.node_rank,
+        gives_ranks=config.gives_ranks,
         nprocs=nprocs,
         master_addr=config.master_addr if many or config.master_addr else LOOPBACK,
         master_port=config.master_port,
         control_port=config.control_port if many else None,
-        log_directory=None if config.log_dir is None else f"{config.log_dir.rstrip('/') or '/'}/{run_id}",
+        log_directory=_plan_log_directory(config, machine, run_id),
+        splits_logs=config.streams is not None and config.streams.has_files,
         visible=visible,
         workers=(),
         sources={**config.sources, "nproc_per_node": nproc_source},
-        problems=(
-            *problems,
-            *_check_interactive_rank(config, sum(nprocs)),
-            *_plan_cores(config, machine, visible, nprocs[config.node_rank])[1],
-        ),
+        problems=(*config.cluster_problems, *problems, *_find_problems(config, machine, visible, nprocs)),
         notices=(),
     )
     first = sum(nprocs[: config.node_rank])
     workers = plan_node(config, machine, environ, plan, config.node_rank, first)
     plan = plan._replace(workers=workers)
-    return plan._replace(notices=_plan_notices(config, machine, environ, plan))
+    return plan._replace(notices=plan_notices(config, machine, environ, plan))
+
+
+def _find_problems(
+    config: LaunchConfig, machine: Machine, visible: Visible, nprocs: tuple[int, ...]
+) -> tuple[Problem, ...]:
+    return (
+        *_check_grant(config, visible),
+        *_check_interactive_rank(config, sum(nprocs)),
+        *_check_interpreter(config, machine),
+        *_plan_cores(config, machine, visible, nprocs[config.node_rank])[1],
+    )
 
 
 def plan_node(
@@ -93,12 +102,14 @@ def plan_node(
                 **common,
                 **plan_device_env(config, plan.visible, local),
                 **plan_rank_env(config, plan, node_rank, rank, local, world_size),
-                **attempt_env(rank, 0, plan.master_port, directory),
+                **attempt_env(rank, 0, 0, plan.master_port, directory),
+                **dict(config.overrides),
             },
             devices=plan.visible.devices[local * per : (local + 1) * per],
             cpus=None if cores is None else cores[local],
             output=_plan_output(config, rank, world_size),
             interactive=_is_interactive(config, rank, world_size),
+            **_plan_streams(config, local),
         )
         for local, rank in enumerate(range(first, first + nproc))
     )
@@ -144,8 +155,13 @@ def _plan_nprocs(
     if isinstance(asked, tuple):
         return (asked * config.nnodes if len(asked) == 1 else asked), source, ()
     if asked == "cpu":
-        return (machine.cpus,) * config.nnodes, _count(machine.cpus, "usable CPU"), ()
+        return (machine.cpus,) * config.nnodes, count(machine.cpus, "usable CPU"), ()
     cards, per = len(visible.devices), config.gpus_per_proc
+    allocation = config.allocation
+    if asked == "auto" and not visible.is_listed and not cards and allocation is not None and allocation.gpus:
+        # The scheduler counts cards that we have no means to see.
+        granted, source = int(allocation.gpus.value), f"{allocation.gpus.source} ({allocation.scheduler})"
+        return (max(1, granted // per),) * config.nnodes, source, ()
     problems: tuple[Problem, ...] = ()
     if asked in ("gpu", "xpu") and not cards:
         hint = "--nproc-per-node cpu, or a number, starts workers without one"
@@ -153,7 +169,7 @@ def _plan_nprocs(
         problems = (Problem(what, f"{visible.source} shows none", hint),)
     nproc = max(1, cards // per)
     shared = "" if per == 1 else f", {per} per worker"
-    return (nproc,) * config.nnodes, _count(cards, f"visible {machine.vendor.noun}") + shared, problems
+    return (nproc,) * config.nnodes, count(cards, f"visible {machine.vendor.noun}") + shared, problems
 
 
 def _plan_cores(
@@ -179,15 +195,47 @@ def _find_homes(config: LaunchConfig, visible: Visible, nproc: int) -> list[int 
     return homes + [None] * (nproc - len(homes))
 
 
+def _check_grant(config: LaunchConfig, visible: Visible) -> tuple[Problem, ...]:
+    """A step without GPUs has no list of them; where nothing hides them, that shows all of the machine's."""
+    allocation = config.allocation
+    if allocation is None or not allocation.grants_gpus or allocation.gpus is not None:
+        return ()
+    if visible.is_listed or not visible.devices or config.nproc_per_node not in ("auto", "gpu"):
+        return ()
+    what = f"{allocation.scheduler} has given this job no GPU, and this machine shows {len(visible.devices)}"
+    cause = f"neither {visible.variable} nor SLURM_GPUS_ON_NODE is set: the cards may be somebody else's"
+    hint = "ask for them (srun --gpus-per-node=N), name them (--gpus LIST), or say --nproc-per-node N"
+    return (Problem(what, cause, hint, EXIT_PREFLIGHT),)
+
+
 def _check_interactive_rank(config: LaunchConfig, world_size: int) -> tuple[Problem, ...]:
     if config.interactive_rank is None or config.interactive_rank < world_size:
         return ()
     what = f"{config.sources['interactive_rank']} {config.interactive_rank}: there is no such rank"
-    return (Problem(what, _describe_ranks_of(world_size)),)
+    return (Problem(what, describe_ranks_of(world_size)),)
 
 
-def _describe_ranks_of(world_size: int) -> str:
-    return "the only rank is 0" if world_size == 1 else f"ranks are 0 to {world_size - 1}"
+def _check_interpreter(config: LaunchConfig, machine: Machine) -> tuple[Problem, ...]:
+    if not config.preload or config.python in (None, machine.python):
+        return ()
+    what = f"{config.sources['preload']} and {config.sources['python']} {config.python} contradict each other"
+    cause = f"workers are forked from the interpreter that ddplaunch runs on, {machine.python}"
+    return (Problem(what, cause, "install ddplaunch there, and start it from there"),)
+
+
+def _plan_log_directory(config: LaunchConfig, machine: Machine, run_id: str) -> str | None:
+    directory = None if config.log_dir is None else config.log_dir.rstrip("/") or "/"
+    if config.streams is not None and config.streams.has_files:  # where torchrun's users look for them
+        directory = directory or f"{machine.temporary_directory}/torchelastic_{run_id}"
+        name = "".join(c if c.isalnum() or c in "_-" else "-" for c in config.rdzv_id or "none")
+        return f"{directory}/{name}_{run_id}"
+    return None if directory is None else f"{directory}/{run_id}"
+
+
+def _plan_streams(config: LaunchConfig, local_rank: int) -> "dict[str, frozenset[str]]":
+    if config.streams is None:
+        return {}
+    return {"shown": config.streams.shown(local_rank), "kept": config.streams.kept(local_rank)}
 
 
 def _is_interactive(config: LaunchConfig, rank: int, world_size: int) -> bool:
@@ -200,36 +248,10 @@ def _plan_output(config: LaunchConfig, rank: int, world_size: int) -> str:
         return "inherit"
     if config.console is not None and rank not in config.console:
         return "hidden"
-    mode = config.output or ("prefix" if world_size > 1 else "raw")
+    # A run that may shrink to one worker does not change its looks for that.
+    mode = config.output or ("prefix" if world_size > 1 or config.gives_ranks else "raw")
     if mode == "prefix":
         return "prefix"
-    # What is kept, or watched for, has to pass through us.
-    return "inherit" if config.log_dir is None and config.stall_timeout is None else "plain"
-
-
-def _plan_notices(
-    config: LaunchConfig, machine: Machine, environ: Mapping[str, str], plan: LaunchPlan
-) -> tuple[str, ...]:
-    notices = []
-    stale = find_stale(environ, plan.workers)
-    if stale:
-        ignored = ", ".join(f"{name}={environ[name]}" for name in stale)
-        notices.append(f"ignored {ignored} from the environment; workers get their own")
-    unknown = find_unknown_variables(environ)
-    if unknown:
-        notices.append(f"no option reads {', '.join(unknown)} from the environment")
-    for name, ranks in (("console", config.console), ("wrap_ranks", config.wrap_ranks)):
-        absent = sorted(rank for rank in ranks or () if rank >= plan.world_size)
-        if absent:
-            said = f"{config.sources[name]} names {', '.join(map(str, absent[:8]))}"
-            notices.append(f"{said}; {_describe_ranks_of(plan.world_size)}")
-    if config.numa_binding is not None and not machine.cpu_map:
-        notices.append("--numa-binding is ignored: this system does not tell how its CPUs hang together")
-    if machine.other_environment and not config.python and not config.no_python:
-        active = machine.other_environment
-        notices.append(f"workers run on {machine.python}, but the active environment is {active}")
-    return tuple(notices)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number < 2 else 's'}"
+    # What is kept, chosen from, or watched for, has to pass through us.
+    passes = config.log_dir is not None or config.stall_timeout is not None or config.streams is not None
+    return "plain" if passes else "inherit"

@@ -42,6 +42,7 @@ class Visible(Record):
     problems: tuple[Problem, ...] = ()
     variable: str = VARIABLE
     cards: tuple[Card | None, ...] = ()  # of each device, where it is known
+    is_listed: bool = True  # somebody named them; otherwise they are all that the machine has
 
 
 def detect_visible(environ: Mapping[str, str], vendor: Vendor) -> Visible:
@@ -50,7 +51,9 @@ def detect_visible(environ: Mapping[str, str], vendor: Vendor) -> Visible:
     listed = environ.get(variable)
     if listed is None:
         source = f"this machine ({variable} is not set)"
-        return Visible(tuple(str(card.number) for card in cards), source, (), variable, cards)
+        return Visible(
+            tuple(str(card.number) for card in cards), source, (), variable, cards, is_listed=False
+        )
     source = f"{variable}={listed}"
     tokens = _parse_list(listed) if variable == VARIABLE else _parse_plain(listed)
     problems = []
@@ -84,6 +87,7 @@ def choose(visible: Visible, positions: Sequence[int], source: str) -> Visible:
         devices=tuple(visible.devices[position] for position in positions),
         cards=tuple(visible.cards[position] for position in positions) if visible.cards else (),
         source=source,
+        is_listed=True,
     )
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from ddplaunch.config.resolve import RANK_VARIABLES, LaunchConfig
+from ddplaunch.config.resolve import LaunchConfig
+from ddplaunch.config.variables import RANK_VARIABLES
 from ddplaunch.plan.devices import Visible
 from ddplaunch.plan.model import LaunchPlan, Machine, WorkerSpec
 
@@ -68,11 +69,13 @@ def plan_rank_env(
     return env
 
 
-def attempt_env(rank: int, attempt: int, master_port: int, run_directory: str | None) -> dict[str, str]:
+def attempt_env(
+    rank: int, attempt: int, restarts: int, master_port: int, run_directory: str | None
+) -> dict[str, str]:
     """What changes from one attempt to the next."""
     env = {
         "MASTER_PORT": str(master_port),
-        "TORCHELASTIC_RESTART_COUNT": str(attempt),
+        "TORCHELASTIC_RESTART_COUNT": str(restarts),
         "DDPLAUNCH_ATTEMPT": str(attempt),
     }
     if run_directory is not None:  # else @record has nowhere to write, and the exception is all there is
@@ -85,10 +88,12 @@ def error_file(run_directory: str, attempt: int, rank: int) -> str:
     return f"{run_directory}/attempt_{attempt}_rank_{rank}_error.json"
 
 
-def for_attempt(spec: WorkerSpec, attempt: int, master_port: int, run_directory: str | None) -> WorkerSpec:
+def for_attempt(
+    spec: WorkerSpec, attempt: int, restarts: int, master_port: int, run_directory: str | None
+) -> WorkerSpec:
     """The same worker in another attempt."""
     env = {name: value for name, value in spec.env.items() if name != "TORCHELASTIC_ERROR_FILE"}
-    env = {**env, **attempt_env(spec.rank, attempt, master_port, run_directory)}
+    env = {**env, **attempt_env(spec.rank, attempt, restarts, master_port, run_directory)}
     return spec._replace(env=env)
 
 
@@ -100,10 +105,14 @@ def marks_of(plan: LaunchPlan) -> tuple[str, ...]:
     return (f"DDPLAUNCH_LAUNCH_ID={plan.launch_id}",)
 
 
-def find_stale(environ: Mapping[str, str], workers: Sequence[WorkerSpec]) -> list[str]:
+def find_stale(
+    environ: Mapping[str, str],
+    workers: Sequence[WorkerSpec],
+    set_by_platform: frozenset[str] = frozenset(),
+) -> list[str]:
     """Rank variables left in the launcher's environment that say something else than ours."""
     return sorted(
         name
-        for name in RANK_VARIABLES
+        for name in RANK_VARIABLES - set_by_platform
         if name in environ and any(environ[name] != worker.env.get(name) for worker in workers)
     )

@@ -17,6 +17,7 @@ class Machine(Record):
     python: str  # the interpreter ddplaunch runs on
     other_environment: str | None  # the active virtual environment, when it is another one
     cpus: int  # usable ones: affinity and cgroup quota
+    all_cpus: int  # those of the machine
     vendor: Vendor  # its accelerators
     cpu_map: "tuple[Cpu, ...]"  # only looked at for --numa-binding
     temporary_directory: str
@@ -34,6 +35,8 @@ class WorkerSpec(Record):
     cpus: tuple[int, ...] | None
     output: str  # "inherit", "prefix", "plain" (through us, without prefix) or "hidden"
     interactive: bool  # keeps the launcher's stdin
+    shown: frozenset[str] = frozenset({"stdout", "stderr"})  # streams on the console, where it is not hidden
+    kept: frozenset[str] = frozenset()  # streams that have files of their own
 
 
 class LaunchPlan(Record):
@@ -44,11 +47,13 @@ class LaunchPlan(Record):
     host: str
     nnodes: int
     node_rank: int
+    gives_ranks: bool  # the run gives node ranks out: this one is not final
     nprocs: tuple[int, ...]  # workers of each node, by node rank
     master_addr: str | None
     master_port: int  # 0: picked when the run starts
     control_port: int | None
     log_directory: str | None  # of this run
+    splits_logs: bool  # a file per stream there, as chosen; otherwise one per rank
     visible: Visible
     workers: tuple[WorkerSpec, ...]  # this node's, by local rank
     sources: Mapping[str, str]

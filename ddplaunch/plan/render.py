@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ddplaunch.cluster.model import Allocation
 from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.config.settings import DEFAULT_MASTER_PORT
 from ddplaunch.plan.build import plan_node
@@ -107,25 +108,33 @@ def _worker_table(plan: LaunchPlan, workers: Sequence[WorkerSpec]) -> Table:
 def _settings_table(config: LaunchConfig, plan: LaunchPlan) -> Table:
     values = {**config._asdict(), "nproc_per_node": plan.nprocs, "master_addr": plan.master_addr}
     rows = tuple(
-        (name.replace("_", " "), _show(name, values[name], plan), source)
+        (name.replace("_", " "), _show(config, name, values[name]), source)
         for name, source in plan.sources.items()
         if _is_told(name, source)
     )
+    if config.allocation is not None:
+        rows = (("cluster", _describe_allocation(config.allocation), config.allocation.scheduler), *rows)
     return Table("settings", ("setting", "value", "from"), rows)
+
+
+def _describe_allocation(allocation: Allocation) -> str:
+    return f"job {allocation.job}" if allocation.job else "detected"
 
 
 def _is_told(name: str, source: str) -> bool:
     return name in _ALWAYS_SHOWN or (source != "default" and name not in _ABOUT_SHOWING)
 
 
-def _show(name: str, value: Any, plan: LaunchPlan) -> str:
+def _show(config: LaunchConfig, name: str, value: Any) -> str:
     if name == "nproc_per_node":
         return str(value[0]) if len(set(value)) == 1 else ",".join(map(str, value))
+    if name == "nnodes" and config.min_nnodes:
+        return f"{config.min_nnodes}:{value}"
     if name == "master_port" and value == 0:
         return "picked at launch"
     if name == "master_addr" and value is None:
         return "missing: a launch needs it"
-    if name == "env":
+    if name in ("env", "overrides"):
         return " ".join(f"{key}={setting}" for key, setting in value)
     if isinstance(value, (tuple, frozenset)):
         return " ".join(map(str, sorted(value) if isinstance(value, frozenset) else value)) or "none"

@@ -27,27 +27,44 @@ def check_launch(config: LaunchConfig, plan: LaunchPlan, environ: Mapping[str, s
     )
     problems = [
         *check_nesting(environ),
+        *plan.problems,
         *check_script(config, facts.script),
         *check_program("--python", facts.interpreter),
         *check_program("--wrap", facts.wrapper),
         *check_summary(config, facts.unwritable),
-        *plan.problems,
         *(plan.visible.problems or check_devices(plan, config.gpus_per_proc)),
         *check_master(plan),
         *too_few,
     ]
-    warnings = [*check_cards(plan), *check_memory(facts.limits, len(plan.workers))]
+    warnings = [*check_cards(plan), *check_memory(facts.limits, 1 if config.preload else len(plan.workers))]
     return Verdict(tuple(problems), tuple(warnings), open_files)
 
 
 def check_nesting(environ: Mapping[str, str]) -> list[Problem]:
-    if "LOCAL_RANK" not in environ or "DDPLAUNCH_RUN_ID" not in environ:
+    if "LOCAL_RANK" not in environ:
         return []
+    if "DDPLAUNCH_RUN_ID" not in environ:
+        return _check_foreign_nesting(environ)
     return [
         Problem(
             "ddplaunch was started inside one of its own workers",
             f"DDPLAUNCH_RUN_ID={environ['DDPLAUNCH_RUN_ID']} and LOCAL_RANK={environ['LOCAL_RANK']} are set",
             "start it once per node; if a run inside a run is meant: env -u DDPLAUNCH_RUN_ID ddplaunch ...",
+            EXIT_PREFLIGHT,
+        )
+    ]
+
+
+def _check_foreign_nesting(environ: Mapping[str, str]) -> list[Problem]:
+    """torchrun, and what is built on it, marks its workers; ours have another mark that tells them apart."""
+    if "TORCHELASTIC_RUN_ID" not in environ or "DDPLAUNCH_LAUNCH_ID" in environ:
+        return []
+    return [
+        Problem(
+            "ddplaunch was started inside a worker of torchrun",
+            f"TORCHELASTIC_RUN_ID={environ['TORCHELASTIC_RUN_ID']} and "
+            f"LOCAL_RANK={environ['LOCAL_RANK']} are set",
+            "start ddplaunch instead of torchrun, once per node",
             EXIT_PREFLIGHT,
         )
     ]
@@ -129,6 +146,8 @@ def check_master(plan: LaunchPlan) -> list[Problem]:
     hint = "--master-addr with the address or name of node 0, the same on every node"
     if address is None:
         return [Problem("no master address", f"there are {plan.nnodes} nodes", hint, EXIT_PREFLIGHT)]
+    if plan.gives_ranks:  # who is at that address is node 0: all nodes may be on one machine
+        return []
     if address in ("localhost", "::1", "0.0.0.0", "::") or address.startswith("127."):
         cause = f"there are {plan.nnodes} nodes, and on each of them {address} is the node itself"
         return [

@@ -1,16 +1,18 @@
-"""Preflight as one step: look, judge, reserve the port; everything that is wrong is said at once."""
+"""Preflight as one step: look, judge, reserve the port, preload; everything that is wrong is said at once."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.errors import EXIT_PREFLIGHT, LaunchError, Problem
 from ddplaunch.plan.model import LaunchPlan
-from ddplaunch.preflight.checks import Verdict, check_launch
+from ddplaunch.preflight.checks import Verdict, check_launch, check_nesting
 from ddplaunch.preflight.facts import Facts
 from ddplaunch.preflight.ports import PortTakenError, Reservation, release_early, reserve_port
 from ddplaunch.preflight.probes import probe_facts, raise_open_files
 from ddplaunch.record import Record
+from ddplaunch.supervise.signals import SignalPipe
+from ddplaunch.supervise.spawn import Starter
 
 
 class Gate(Record):
@@ -18,10 +20,20 @@ class Gate(Record):
 
     master_port: int
     warnings: tuple[str, ...]
+    starter: Starter
+
+
+def refuse_nesting(environ: Mapping[str, str]) -> None:
+    """Before anything else: a launcher inside a worker would meet the run it is in, port and all."""
+    problems = check_nesting(environ)
+    if problems:
+        raise LaunchError(*problems)
 
 
 @contextmanager
-def open_gate(config: LaunchConfig, plan: LaunchPlan, environ: Mapping[str, str]) -> Iterator[Gate]:
+def open_gate(
+    config: LaunchConfig, plan: LaunchPlan, environ: Mapping[str, str], signals: SignalPipe | None
+) -> Iterator[Gate]:
     """Hold what was checked until the run is over, or raise a LaunchError with every problem."""
     facts = probe_facts(config, environ, wants_shared_memory=bool(plan.visible.devices))
     verdict, held = judge(config, plan, environ, facts)
@@ -33,10 +45,21 @@ def open_gate(config: LaunchConfig, plan: LaunchPlan, environ: Mapping[str, str]
         port = plan.master_port if held is None else held.port
         if held is not None and release_early():
             held.close()
-        yield Gate(port, verdict.warnings)
+        with _open_starter(config, plan, environ, signals) as starter:
+            yield Gate(port, verdict.warnings, starter)
     finally:
         if held is not None:
             held.close()
+
+
+def _open_starter(
+    config: LaunchConfig, plan: LaunchPlan, environ: Mapping[str, str], signals: SignalPipe | None
+) -> AbstractContextManager[Starter]:
+    if not config.preload:
+        return nullcontext(Starter())
+    from ddplaunch.preload.preloader import open_preloader
+
+    return open_preloader(config, plan, environ, signals)
 
 
 def judge(

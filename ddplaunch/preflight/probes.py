@@ -22,6 +22,7 @@ def probe_machine(environ: Mapping[str, str], wants_cpu_map: bool) -> Machine:
         python=sys.executable,
         other_environment=_probe_other_environment(environ),
         cpus=probe_usable_cpus(),
+        all_cpus=os.cpu_count() or 1,
         vendor=probe_vendor(environ),
         cpu_map=_probe_cpu_map() if wants_cpu_map else (),
         temporary_directory=_probe_temporary_directory(environ),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ddplaunch import __version__
+from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.plan.cores import describe_cpus
 from ddplaunch.plan.devices import Card
 from ddplaunch.plan.model import LaunchPlan, Machine
@@ -17,7 +18,8 @@ REACH_SECONDS = 2.0
 
 # What the usual schedulers leave in the environment of a job.
 CLUSTER_VARIABLES = (
-    "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST", "SLURM_NODEID", "OMPI_COMM_WORLD_RANK",
+    "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_NODES", "SLURM_STEP_NODELIST", "SLURM_NODEID",
+    "SLURM_STEP_TASKS_PER_NODE", "SLURM_GPUS_ON_NODE", "SLURM_RESTART_COUNT", "OMPI_COMM_WORLD_RANK",
     "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PALS_RANKID", "PBS_JOBID", "PBS_NODEFILE", "LSB_JOBID",
     "LSB_MCPU_HOSTS", "PE_HOSTFILE", "PET_NNODES", "PET_NODE_RANK", "JOB_COMPLETION_INDEX", "SM_HOSTS",
     "AZUREML_EXPERIMENT_ID", "CLUSTER_SPEC", "SKYPILOT_NODE_RANK", "KUBERNETES_SERVICE_HOST",
@@ -25,7 +27,12 @@ CLUSTER_VARIABLES = (
 
 
 def survey_machine(
-    plan: LaunchPlan, machine: Machine, environ: Mapping[str, str], limits: LimitFacts, port: str
+    config: LaunchConfig,
+    plan: LaunchPlan,
+    machine: Machine,
+    environ: Mapping[str, str],
+    limits: LimitFacts,
+    port: str,
 ) -> dict[str, Any]:
     """Plain values, by section."""
     return {
@@ -39,7 +46,20 @@ def survey_machine(
             "master_port": port,
             "master": _ask(lambda: _survey_master(plan), None) if plan.nnodes > 1 else None,
         },
-        "cluster": {name: environ[name] for name in CLUSTER_VARIABLES if name in environ},
+        "cluster": _survey_cluster(config, plan, environ),
+    }
+
+
+def _survey_cluster(config: LaunchConfig, plan: LaunchPlan, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Who spoke, what was taken from it, and what else schedulers left in the environment."""
+    allocation = config.allocation
+    scheduler = None if allocation is None else allocation.scheduler
+    said = {name: source for name, source in plan.sources.items() if source.endswith(f" ({scheduler})")}
+    return {
+        "scheduler": scheduler,
+        "job": None if allocation is None else allocation.job or None,
+        "settings": said,
+        "variables": {name: environ[name] for name in CLUSTER_VARIABLES if name in environ},
     }
 
 

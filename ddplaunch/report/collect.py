@@ -101,5 +101,6 @@ def collect_result(
         attempts=attempts,
         first_failure=failure,
         log_dir=plan.log_directory,
+        splits_logs=plan.splits_logs,
         standings=standings,
     )

@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 
+_WANTS_LOCAL_RANK = "the script wants its local rank as an argument: --pass-local-rank underscore (or dash)"
+
 _KNOWN: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("unrecognized arguments: --local-rank", "unrecognized arguments: --local_rank"),
-        "the script does not take a local rank: leave --pass-local-rank out, or try its other spelling",
+        "the script does not take its local rank like that: --pass-local-rank underscore, dash, or neither "
+        "(with ddplaunch.legacy: --use-env)",
     ),
     (
         (
             "the following arguments are required: --local-rank",
             "the following arguments are required: --local_rank",
         ),
-        "the script wants its local rank as an argument: --pass-local-rank dash (or underscore)",
+        _WANTS_LOCAL_RANK,
     ),
     (
         ("EADDRINUSE", "Address already in use", "address already in use"),
@@ -20,7 +23,8 @@ _KNOWN: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (
         ("terminate called without an active exception",),
-        "gloo may crash like this while a rank leaves: dist.barrier() before destroy_process_group()",
+        "torch's gloo threads crash like this when Python ends right after a collective: time.sleep(0.1) as "
+        "the last line helps, and ddplaunch.worker's process_group() does it for you",
     ),
     (
         ("ModuleNotFoundError: No module named 'torch'",),
@@ -38,6 +42,8 @@ _CODES = {
 
 def find_hint(lines: Sequence[str], returncode: int | None = None) -> str:
     """What to try, or nothing."""
+    if any("local_rank" in line for line in lines) and any("'NoneType'" in line for line in lines):
+        return _WANTS_LOCAL_RANK  # an option that torch.distributed.launch used to set, and nobody has
     for marks, hint in _KNOWN:
         if any(mark in line for line in lines for mark in marks):
             return hint

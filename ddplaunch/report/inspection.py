@@ -28,7 +28,7 @@ def render_inspection(found: Mapping[str, Any]) -> tuple[Table, ...]:
         _pairs("cores", _describe_cores(found["cpus"])),
         _pairs("limits", _describe_limits(found["limits"])),
         _pairs("network", _describe_network(found["network"])),
-        _pairs("cluster", found["cluster"] or {"variables": "none of a scheduler's"}),
+        _pairs("cluster", _describe_cluster(found["cluster"])),
     ]
     if found.get("nodes"):
         tables.append(_node_table(found["nodes"]))
@@ -94,6 +94,14 @@ def _describe_network(network: Mapping[str, Any]) -> dict[str, str]:
     if network["master"] is not None:
         told["master"] = network["master"]
     return {**told, **{name: ", ".join(addresses) for name, addresses in network["interfaces"].items()}}
+
+
+def _describe_cluster(cluster: Mapping[str, Any]) -> dict[str, str]:
+    if cluster["scheduler"] is None:
+        return {"scheduler": "none", **cluster["variables"]}
+    job = f", job {cluster['job']}" if cluster["job"] else ""
+    settings = {f"{name.replace('_', ' ')} from": source for name, source in cluster["settings"].items()}
+    return {"scheduler": cluster["scheduler"] + job, **settings, **cluster["variables"]}
 
 
 def _mib(count: int | None) -> str:

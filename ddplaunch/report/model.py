@@ -45,5 +45,6 @@ class RunResult(Record):
     attempts: tuple[AttemptRecord, ...] = ()
     first_failure: Failure | None = None
     log_dir: str | None = None
+    splits_logs: bool = False  # a file per stream there
     standings: tuple[Standing, ...] = ()  # after a stall
     hint: str = ""

@@ -11,6 +11,9 @@ _THREAD = ("Thread 0x", _CURRENT)
 # Code that a user did not write: torch's, other packages', Python's own.
 _LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3.", "<frozen ")
 
+# Below the script, where it was forked and not started.
+_BELOW = "/ddplaunch/preload/"
+
 # Where ranks wait for each other.
 _WAITING = "/torch/distributed/"
 
@@ -84,7 +87,7 @@ def parse_stack(lines: Sequence[str]) -> tuple[Frame, ...]:
     frames = []
     for line in dump[starts[-1] + 1 :] if starts else ():
         frame = _parse_frame(line)
-        if frame is None:
+        if frame is None or _BELOW in frame.file:
             break
         frames.append(frame)
     return tuple(frames)

@@ -36,9 +36,8 @@ def _render_failure(
         *_render_others(worker, workers),
     ]
     if result.log_dir is not None:
-        head.append(
-            f"  logs:   {result.log_dir}/attempt_{result.attempts[-1].attempt}/rank_{worker.rank}.log"
-        )
+        name = str(worker.local_rank) if result.splits_logs else f"rank_{worker.rank}.log"
+        head.append(f"  logs:   {result.log_dir}/attempt_{result.attempts[-1].attempt}/{name}")
     chosen, origin = choose_lines(failure.tail), f"its last lines on {failure.tail_from}"
     if failure.same:
         origin += f" (x{len(failure.same) + 1}: the same on {describe_ranks(failure.same)})"

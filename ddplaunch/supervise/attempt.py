@@ -19,6 +19,7 @@ class AttemptPlace(Record):
     """Where an attempt happens: which one, on which port, with which directory for error files."""
 
     number: int
+    restarts: int  # the attempts that followed a failure
     master_port: int
     run_directory: str | None
 
@@ -31,9 +32,10 @@ def spawn_all(
         tether.share_terminal()
     started: list[Worker] = []
     try:
-        for spec in plan.workers:
-            spec = for_attempt(spec, place.number, place.master_port, place.run_directory)
-            started.append(spawn_worker(spec, environ, tether.lifeline, time.monotonic()))
+        with tether.starter.starting(environ) as start:
+            for spec in plan.workers:
+                spec = for_attempt(spec, place.number, place.restarts, place.master_port, place.run_directory)
+                started.append(spawn_worker(spec, tether.lifeline, time.monotonic(), start))
     except BaseException:
         for worker in started:
             send_signal(worker.process.pid, signal.SIGKILL, to_group=worker.leads_group)

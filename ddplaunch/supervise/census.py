@@ -21,13 +21,17 @@ class ProcessFacts(Record):
 
 
 def find_ours(
-    processes: Sequence[ProcessFacts], launcher: int | None, known: Collection[int]
+    processes: Sequence[ProcessFacts],
+    launcher: int | None,
+    known: Collection[int],
+    starter: int | None = None,
 ) -> list[ProcessFacts]:
     """The processes of a run; nobody else is ever signalled.
 
     They carry the run id, or are children of the launcher: orphans of workers come to it as their
     subreaper, whatever they did to their environment. `launcher` None means that it is gone, or that it
-    had children before the run, so that orphans could be theirs. `known` are never ours.
+    had children before the run, so that orphans could be theirs. `known` are never ours, nor is what the
+    `starter` of the workers has started for itself.
     """
     ours = {
         process.pid
@@ -35,7 +39,8 @@ def find_ours(
         if process.pid not in known
         and (process.is_marked or (launcher is not None and process.parent == launcher))
     }
-    ours = _with_descendants(processes, ours) - {*known, launcher}
+    spared = set() if starter is None else _with_descendants(processes, {starter})
+    ours = _with_descendants(processes, ours - spared) - {*known, *spared, launcher}
     return [process for process in processes if process.pid in ours]
 
 

@@ -40,7 +40,7 @@ from ddplaunch.supervise.processes import (
 )
 from ddplaunch.supervise.signals import SignalPipe
 from ddplaunch.supervise.spawn import Worker
-from ddplaunch.supervise.state import STOP_SIGNALS, Phase, State, step
+from ddplaunch.supervise.state import STOP_SIGNALS, Phase, State, may_be_interrupted, step
 from ddplaunch.supervise.tether import Tether
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ _TERMINAL_SIGNALS = frozenset({signal.SIGINT, signal.SIGQUIT})
 
 
 GROUP_LOOK_SECONDS = 0.05
+ECHO_SECONDS = 0.3  # for a signal that ended a worker to reach the launcher as well
 LONGEST_SLEEP = 86_400.0  # epoll counts in milliseconds, in 32 bits
 
 
@@ -91,6 +92,10 @@ class Supervisor:
         while self.state.phase is not Phase.OVER:
             for event in self._wait():
                 self._handle(event)
+        if may_be_interrupted(self.state):
+            received = self.rest(time.monotonic() + ECHO_SECONDS)
+            if received is not None:
+                self._handle(received)
         return self.state
 
     def flush(self, deadline: float | None) -> None:

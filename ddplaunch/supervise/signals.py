@@ -46,8 +46,14 @@ class SignalPipe:
             return []
 
     def close(self) -> None:
-        """The handlers stay: a signal in the launcher's last moments changes nothing any more."""
+        """A signal in the launcher's last moments changes nothing any more.
+
+        Ignored, not just handled: Python takes handlers away at its very end, and `srun --kill-on-bad-exit`
+        sends SIGTERM just then.
+        """
         signal.set_wakeup_fd(-1)
+        for signum in _WATCHED:
+            signal.signal(signum, signal.SIG_IGN)
         os.close(self.fd)
         os.close(self._write)
 

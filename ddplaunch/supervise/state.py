@@ -34,6 +34,7 @@ from ddplaunch.supervise.events import (
     TimedOut,
     WorkerExited,
 )
+from ddplaunch.supervise.progress import SAMPLES_PER_STALL, has_progressed, was_suspended
 
 # How long SIGKILL may take before a worker counts as unkillable (it hangs in the kernel).
 KILL_SECONDS = 2.0
@@ -43,13 +44,8 @@ ABORT_SECONDS = 5.0
 PATIENCE_SECONDS = 2.0
 # Slurm sends SIGTERM twice within 0.1 s at the time limit.
 TERM_WINDOW_SECONDS = 2.0
-# A worker that uses less of a core than this, moves fewer bytes, and says nothing, is not getting anywhere.
-# (The threads of a rank that waits in a collective take 0.4 % of a core; the kernel counts in 10 ms.)
-IDLE_SHARE = 0.01
-IDLE_SECONDS = 0.02
-IDLE_BYTES = 1 << 16
-# How often progress is looked for, in parts of the stall timeout.
-SAMPLES_PER_STALL = 4
+# Some schedulers signal every process of a job: a worker may die of it before the launcher hears of it.
+ALL_WINDOW_SECONDS = 1.0
 
 STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
@@ -164,6 +160,8 @@ def _stop_requested(state: State, event: SignalReceived) -> tuple[State, tuple[A
         announcement = Announce(state.alive, event.signum, state.grace_seconds)
         return state, (*_ask_to_stop(state, event.signum, event.from_terminal), announcement)
     was_interrupted = _is_ctrl_c(state.cause) or _is_ctrl_c(state.interrupted)
+    if _is_same_signal(state.cause, event):
+        return state._replace(cause=event, terminated_at=event.at), ()
     state = state._replace(interrupted=state.interrupted or event)
     if state.phase is not Phase.STOPPING:
         return state, ()
@@ -198,6 +196,18 @@ def _stop_ordered(state: State, order: StopOrdered) -> tuple[State, tuple[Action
     return state, actions
 
 
+def may_be_interrupted(state: State) -> bool:
+    """A worker died of a signal that would end the launcher, too: it may be on its way there."""
+    cause = state.cause
+    return isinstance(cause, WorkerExited) and -cause.returncode in STOP_SIGNALS
+
+
+def _is_same_signal(cause: Cause | None, event: SignalReceived) -> bool:
+    """Whether a worker's death and this are one piece of news: somebody signalled us all."""
+    is_death = isinstance(cause, WorkerExited) and cause.returncode == -event.signum
+    return is_death and cause is not None and event.at - cause.at < ALL_WINDOW_SECONDS
+
+
 def _is_ctrl_c(event: object) -> bool:
     return isinstance(event, SignalReceived) and event.signum == signal.SIGINT
 
@@ -229,8 +239,8 @@ def _progress_sampled(state: State, sample: ProgressSampled) -> tuple[State, tup
         return state, ()
     if (
         state.sample is None
-        or _was_suspended(state.sample, sample, stall_seconds)
-        or _has_progressed(state.sample, sample)
+        or was_suspended(state.sample, sample, stall_seconds)
+        or has_progressed(state.sample, sample)
     ):
         state = state._replace(progress_at=sample.at)
     state = state._replace(sample=sample)
@@ -240,23 +250,6 @@ def _progress_sampled(state: State, sample: ProgressSampled) -> tuple[State, tup
         return state, ()
     state = _stopping(state, Stalled(sample.at, silent_seconds), min(state.grace_seconds, ABORT_SECONDS))
     return state, (AbortWorkers(state.alive),)
-
-
-def _was_suspended(before: ProgressSampled, now: ProgressSampled, stall_seconds: float) -> bool:
-    """We have not looked for so long that everything, we included, must have stood still (Ctrl-Z, a VM)."""
-    return now.at - before.at > 1 + 2 * stall_seconds / SAMPLES_PER_STALL
-
-
-def _has_progressed(before: ProgressSampled, now: ProgressSampled) -> bool:
-    """Work that shrank is progress too: a child that had done it has come to its end."""
-    if now.output_at > before.output_at or now.work.keys() != before.work.keys():
-        return True
-    idle_seconds = max(IDLE_SECONDS, IDLE_SHARE * (now.at - before.at))
-    return any(
-        abs(work.cpu_seconds - before.work[family].cpu_seconds) > idle_seconds
-        or abs(work.moved_bytes - before.work[family].moved_bytes) > IDLE_BYTES
-        for family, work in now.work.items()
-    )
 
 
 def _stopping(state: State, cause: Cause, grace_seconds: float) -> State:

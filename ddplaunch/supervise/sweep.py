@@ -36,7 +36,11 @@ def probe_started(pid: int) -> int | None:
 
 
 def kill_ours(
-    marks: tuple[str, ...], launcher: int | None, known: Collection[int], deadline: float
+    marks: tuple[str, ...],
+    launcher: int | None,
+    known: Collection[int],
+    deadline: float,
+    starter: int | None = None,
 ) -> list[ProcessFacts]:
     """SIGKILL until nothing of the run is left; whoever is left at the deadline is returned.
 
@@ -44,7 +48,7 @@ def kill_ours(
     """
     empty_looks = 0
     while True:
-        ours = find_ours(probe_processes(marks), launcher, known)
+        ours = find_ours(probe_processes(marks), launcher, known, starter)
         for process in ours:
             _kill(process)
         empty_looks = 0 if ours else empty_looks + 1

@@ -8,6 +8,7 @@ from ddplaunch.record import TYPE_CHECKING
 from ddplaunch.supervise.guardian import Guardian
 from ddplaunch.supervise.lifeline import Lifeline
 from ddplaunch.supervise.processes import adopt_orphans, has_children
+from ddplaunch.supervise.spawn import Starter
 
 if TYPE_CHECKING:
     from ddplaunch.supervise.canary import Canary
@@ -22,11 +23,14 @@ HELPER_SECONDS = 0.5  # for helpers of a finished worker to notice that it is ov
 class Tether:
     """Opened before the first worker of a run, released when the launcher is about to leave."""
 
-    def __init__(self, marks: tuple[str, ...], run_directory: str) -> None:
+    def __init__(self, marks: tuple[str, ...], run_directory: str, starter: Starter) -> None:
         self._marks, self._run_directory = marks, run_directory
+        self.starter = starter
         # Orphans of workers come to us, not to init: ours to find and to end. But not after
         # `something & exec ddplaunch ...`: they could be that something's.
-        self._orphans_are_ours = not has_children() and adopt_orphans()
+        had_children = starter.came_with_children
+        had_children = has_children() if had_children is None else had_children
+        self._orphans_are_ours = not had_children and adopt_orphans()
         self.lifeline = Lifeline()
         self.guardian: Guardian | None = Guardian(marks, run_directory)
         self._guardians = 1
@@ -56,7 +60,7 @@ class Tether:
         from ddplaunch.supervise.sweep import probe_processes
 
         processes = probe_processes(self._marks)
-        ours = find_ours(processes, self._launcher(), self._known())
+        ours = find_ours(processes, self._launcher(), self._known(), self.starter.pid)
         orphans = [process.pid for process in ours if process.parent == os.getpid()]
         return sum_work(processes, {*workers, *orphans})
 
@@ -65,7 +69,7 @@ class Tether:
         from ddplaunch.supervise.sweep import kill_ours
 
         deadline = time.monotonic() + SWEEP_SECONDS
-        return kill_ours(self._marks, self._launcher(), self._known(), deadline)
+        return kill_ours(self._marks, self._launcher(), self._known(), deadline, self.starter.pid)
 
     def find_helpers(self) -> "list[ProcessFacts]":
         """What still runs after every worker has succeeded."""
@@ -73,7 +77,9 @@ class Tether:
         from ddplaunch.supervise.sweep import await_leaving, probe_processes
 
         return await_leaving(
-            lambda: find_ours(probe_processes(self._marks), self._launcher(), self._known()),
+            lambda: find_ours(
+                probe_processes(self._marks), self._launcher(), self._known(), self.starter.pid
+            ),
             time.monotonic() + HELPER_SECONDS,
         )
 
@@ -97,7 +103,11 @@ class Tether:
     @property
     def own_children(self) -> set[int]:
         """Children of the launcher that are no workers."""
-        return {one.pid for one in (self.guardian, self._canary) if one is not None}
+        return {
+            one.pid
+            for one in (self.guardian, self._canary, self.starter)
+            if one is not None and one.pid is not None
+        }
 
     def _known(self) -> set[int]:
         return {os.getpid(), *self.own_children}

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -18,8 +19,14 @@ def is_over(pids: list[int]) -> bool:
 
 
 def guardian_of(run: Run, pids: list[int]) -> int:
-    (guardian,) = set(children_of(run.pid)) - set(pids)
+    (guardian,) = guardians_of(run) - set(pids)
     return guardian
+
+
+def guardians_of(run: Run) -> set[int]:
+    """Children of the launcher that say so of themselves."""
+    names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in children_of(run.pid)}
+    return {pid for pid, name in names.items() if name == "ddplaunch-guard"}
 
 
 def kill(pid: int) -> None:
@@ -55,7 +62,7 @@ def test_a_guardian_that_is_killed_is_replaced(launch: Launch) -> None:
         guardian = guardian_of(run, list(known))
         known.add(guardian)
         kill(guardian)
-        wait_until(lambda: len(set(children_of(run.pid)) - known) == 1, "there is a new one")
+        wait_until(lambda: len(guardians_of(run) - known) == 1, "there is a new one")
     assert all(is_alive(pid) for pid in pids)
     kill(run.pid)
     wait_until(lambda: is_over(pids), "all 8 processes are gone", seconds=3)

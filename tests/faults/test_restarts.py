@@ -30,14 +30,15 @@ def test_attempts_until_one_succeeds(summary_of: SummaryOf) -> None:
     assert "ddplaunch: restart 2 of 3: all workers start again" in run.err
 
 
-def test_a_hundred_restarts_do_not_run_out_of_descriptors(launch: Launch) -> None:
+def test_a_hundred_restarts_do_not_run_out_of_descriptors(launch: Launch, tmp_path: Path) -> None:
     def limit() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 
-    options = ["--max-restarts", "100", "--nproc-per-node", "4", "--no-python"]
-    run = launch(*options, "sh", "-c", "test $DDPLAUNCH_ATTEMPT = 100", preexec_fn=limit)
+    script = tmp_path / "again.py"
+    script.write_text("import os, sys\nsys.exit(os.environ['DDPLAUNCH_ATTEMPT'] != '100')\n")
+    run = launch("--max-restarts", "100", "--nproc-per-node", "2", str(script), preexec_fn=limit)
     assert run.wait() == 0, run.err[-2000:]
     assert run.err.count("all workers start again") == 100
 
@@ -107,6 +108,7 @@ def test_a_signal_while_a_failed_attempt_is_stopping_ends_the_run(
     assert found["first_failure"]["signal"] == 9
 
 
+@pytest.mark.programs
 def test_an_attempt_that_cannot_be_started_leaves_the_last_result(
     summary_of: SummaryOf, tmp_path: Path
 ) -> None:
@@ -139,8 +141,10 @@ def test_a_worker_killed_from_outside_is_replaced(launch: Launch) -> None:
 
 
 @pytest.mark.slow
-def test_fifty_restarts_in_a_row_meet_cleanly(launch: Launch, tmp_path: Path) -> None:
+@pytest.mark.torch
+def test_restarts_in_a_row_meet_cleanly(launch: Launch, tmp_path: Path, preload: str | None) -> None:
     """A fresh store on the same port every time; each attempt fails after its first all_reduce."""
+    restarts = 10 if preload is None else 100
     script = tmp_path / "again.py"
     script.write_text(
         "import os, sys, torch, torch.distributed as dist\n"
@@ -149,9 +153,10 @@ def test_fifty_restarts_in_a_row_meet_cleanly(launch: Launch, tmp_path: Path) ->
         "dist.all_reduce(total)\n"
         "print('met', int(total.item()), 'in attempt', os.environ['DDPLAUNCH_ATTEMPT'])\n"
         "dist.barrier()\n"
-        "os._exit(int(os.environ['DDPLAUNCH_ATTEMPT']) < 50)  # without gloo's teardown, which may crash\n"
+        "# without gloo's teardown, which may crash:\n"
+        "os._exit(int(os.environ['DDPLAUNCH_ATTEMPT']) < int(sys.argv[1]))\n"
     )
-    run = launch("--max-restarts", "50", "--nproc-per-node", "2", str(script))
+    run = launch("--max-restarts", str(restarts), "--nproc-per-node", "2", str(script), str(restarts))
     assert run.wait(600) == 0, run.err[-3000:]
     met = {line.rpartition(" ")[2] for line in run.out.splitlines() if "met 2 in attempt" in line}
-    assert met == {str(attempt) for attempt in range(51)}
+    assert met == {str(attempt) for attempt in range(restarts + 1)}

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.launcher import Run, worker
 
 Launch = Callable[..., Run]
@@ -17,6 +19,7 @@ def line_of(path: str, text: str) -> int:
     return next(n for n, line in enumerate(Path(path).read_text().splitlines(), 1) if text in line)
 
 
+@pytest.mark.torch
 def test_the_sleeper_among_workers_in_all_reduce_is_named(summary_of: SummaryOf) -> None:
     script = worker("asleep")
     run, summary = summary_of("--stall-timeout", "5", "--nproc-per-node", "3", script)

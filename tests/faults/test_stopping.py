@@ -66,6 +66,7 @@ def test_a_stopped_worker_is_woken_to_hear_it(launch: Launch, tmp_path: Path) ->
     assert run.out.count("saved on SIGTERM") == 2
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("shell", ["", "trap : TERM; "], ids=["that dies at once", "that waits"])
 def test_a_shell_around_the_worker(launch: Launch, tmp_path: Path, shell: str) -> None:
     """With the scope `group` the script behind the shell hears it, and has its grace."""
@@ -78,6 +79,7 @@ def test_a_shell_around_the_worker(launch: Launch, tmp_path: Path, shell: str) -
     assert [(tmp_path / f"saved{rank}").read_text() for rank in range(2)] == ["helper dead"] * 2
 
 
+@pytest.mark.programs
 def test_what_stays_behind_a_shell_is_killed_when_the_grace_is_over(launch: Launch) -> None:
     script = f"{DDPLAUNCH[0]} -u {worker('stubborn')} & wait"
     options = ["--signal-scope", "group", "--grace", "1", "--nproc-per-node", "2", "--no-python"]

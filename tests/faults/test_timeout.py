@@ -13,7 +13,7 @@ def test_a_run_that_takes_too_long(summary_of: SummaryOf) -> None:
     assert run.process.returncode == 124
     assert run.out.count("saved") == 2
     assert (summary["outcome"], summary["exit_code"]) == ("timeout", 124)
-    assert "ddplaunch: --timeout was reached, after 1." in run.err
+    assert "ddplaunch: --timeout was reached, after " in run.err
 
 
 def test_restarts_do_not_give_more_time(summary_of: SummaryOf) -> None:

@@ -18,6 +18,7 @@ COUNT = 999
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_a_thousand_nodes(nodes: Nodes, lab: Lab) -> None:
     first = nodes.start(0, worker("sleep"), count=COUNT + 1)
     wait_until(lambda: lab.listens(0, 29501), "node 0 listens")

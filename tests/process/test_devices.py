@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -152,11 +153,13 @@ def test_more_workers_than_cores(launch: Launch) -> None:
 
 
 def test_the_check_report(with_cards: Launch) -> None:
-    run = with_cards("--check", env={"STUB_USERS": "1:4711:400", "STUB_NUMA": "0,0,1,1", "SLURM_JOB_ID": "7"})
+    job = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1", "SLURM_GPUS_ON_NODE": "4"}
+    run = with_cards("--check", env={"STUB_USERS": "1:4711:400", "STUB_NUMA": "0,0,1,1", **job})
     assert run.wait() == 0, run.err
     for said in ("ddplaunch", "torch", "2.13.0", "999.1", "GPU-222", "pid 4711 (400 MiB)", "NUMA node 0"):
         assert said in run.out
-    assert "SLURM_JOB_ID   7" in run.out
+    assert re.search(r"scheduler +Slurm, job 7\n", run.out)
+    assert re.search(r"SLURM_JOB_ID +7\n", run.out)
     assert run.out.endswith("ok: a launch would start 4 workers here, of 4 in all\n")
 
 

@@ -6,7 +6,11 @@ import socket
 import subprocess
 from collections.abc import Callable
 
+import pytest
+
 from tests.support.launcher import DDPLAUNCH, Run, worker
+
+pytestmark = pytest.mark.programs
 
 Launch = Callable[..., Run]
 

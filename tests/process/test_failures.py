@@ -96,6 +96,7 @@ def test_workers_that_ignore_sigterm_are_killed_after_the_grace(launch: Launch) 
     assert run.wait() == 9
 
 
+@pytest.mark.programs
 def test_a_program_that_cannot_be_executed(launch: Launch, tmp_path: Any) -> None:
     program = tmp_path / "no_interpreter"
     program.write_text("#!/nonexistent/python\n")
@@ -106,6 +107,7 @@ def test_a_program_that_cannot_be_executed(launch: Launch, tmp_path: Any) -> Non
     assert "Traceback" not in run.err
 
 
+@pytest.mark.programs
 def test_when_one_worker_cannot_be_started_the_others_are_ended(launch: Launch) -> None:
     run = launch("--wrap", "{rank}", "--wrap-ranks", "2", "--nproc-per-node", "3", worker("sleep"))
     assert run.wait() == 3
@@ -118,10 +120,10 @@ def test_too_few_open_files_are_refused(launch: Launch) -> None:
 
         resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
 
-    run = launch("--nproc-per-node", "200", "--no-python", "sleep", "600", preexec_fn=limit)
+    run = launch("--nproc-per-node", "200", worker("sleep"), preexec_fn=limit)
     assert run.wait() == 3
     assert "200 workers need 840 open files, and only 100 are allowed" in run.err
-    most = launch("--nproc-per-node", "15", "--no-python", "sh", "-c", "exit 4", preexec_fn=limit)
+    most = launch("--nproc-per-node", "15", worker("fail"), "0", "exit4", preexec_fn=limit)
     assert most.wait() == 4
     assert "first failure" in most.err
 

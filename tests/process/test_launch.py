@@ -78,6 +78,7 @@ def test_a_module(launch: Launch, tmp_path: Path) -> None:
     assert run.out == "__main__ trainer ['--lr', '1']\n"
 
 
+@pytest.mark.programs
 def test_a_program_without_python(launch: Launch) -> None:
     run = launch("--no-python", "--nproc-per-node", "2", "sh", "-c", 'echo "rank $RANK of $WORLD_SIZE"')
     assert run.wait() == 0
@@ -90,6 +91,7 @@ def test_the_local_rank_as_an_argument(launch: Launch) -> None:
     assert [dump["argv"] for dump in dumps(run)] == [["--local_rank=0", "--x"], ["--local_rank=1", "--x"]]
 
 
+@pytest.mark.programs
 def test_wrapped_ranks(launch: Launch) -> None:
     wrapper = "env WRAPPED=yes_{rank}"
     run = launch("--wrap", wrapper, "--wrap-ranks", "1", "--nproc-per-node", "2", worker("dump"))
@@ -104,9 +106,10 @@ def test_variables_for_the_workers(launch: Launch) -> None:
     assert [seen["env"][name] for name in ("A", "B", "OMP_NUM_THREADS")] == ["1", "x y=z", "3"]
 
 
-def test_one_worker_has_the_launchers_stdin(launch: Launch) -> None:
-    command = "import sys; print('got', sys.stdin.read())"
-    run = launch("--no-python", sys.executable, "-c", command, stdin=subprocess.PIPE)
+def test_one_worker_has_the_launchers_stdin(launch: Launch, tmp_path: Path) -> None:
+    script = tmp_path / "read.py"
+    script.write_text("import sys\nprint('got', sys.stdin.read())\n")
+    run = launch(str(script), stdin=subprocess.PIPE)
     assert run.process.stdin is not None
     run.process.stdin.write(b"a line")
     run.process.stdin.close()
@@ -114,22 +117,25 @@ def test_one_worker_has_the_launchers_stdin(launch: Launch) -> None:
     assert run.out == "got a line\n"
 
 
-def test_many_workers_read_nothing(launch: Launch) -> None:
-    command = "import sys; print('got', repr(sys.stdin.read()))"
-    run = launch("--nproc-per-node", "2", "--no-python", sys.executable, "-c", command, stdin=subprocess.PIPE)
+def test_many_workers_read_nothing(launch: Launch, tmp_path: Path) -> None:
+    script = tmp_path / "read.py"
+    script.write_text("import sys\nprint('got', repr(sys.stdin.read()))\n")
+    run = launch("--nproc-per-node", "2", str(script), stdin=subprocess.PIPE)
     assert run.wait() == 0
     assert sorted(run.out.splitlines()) == ["[0] got ''", "[1] got ''"]
     assert run.process.stdin is not None
     run.process.stdin.close()
 
 
-def test_a_hundred_workers_with_few_file_descriptors(launch: Launch) -> None:
+def test_a_hundred_workers_with_few_file_descriptors(launch: Launch, tmp_path: Path) -> None:
     def limit() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_NOFILE, (128, 4096))
 
-    run = launch("--nproc-per-node", "100", "--no-python", "sh", "-c", "echo $RANK", preexec_fn=limit)
+    script = tmp_path / "rank.py"
+    script.write_text("import os\nprint(os.environ['RANK'])\n")
+    run = launch("--nproc-per-node", "100", str(script), preexec_fn=limit)
     assert run.wait() == 0
     assert len(run.out.splitlines()) == 100
 
@@ -140,6 +146,7 @@ def test_no_run_directory_is_left(launch: Launch, tmp_path: Path) -> None:
     assert [path for path in tmp_path.iterdir() if path.name.startswith("ddplaunch-")] == []
 
 
+@pytest.mark.programs
 def test_a_plain_launch_loads_nothing_heavy(environment: dict[str, str]) -> None:
     command = [sys.executable, "-X", "importtime", *DDPLAUNCH[1:], "--nproc-per-node", "2", worker("hello")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -151,6 +158,7 @@ def test_a_plain_launch_loads_nothing_heavy(environment: dict[str, str]) -> None
     assert before_the_first_worker & LATE == set()
 
 
+@pytest.mark.programs
 def test_python_m_and_the_console_script_are_the_same(environment: dict[str, str]) -> None:
     script = os.path.join(os.path.dirname(sys.executable), "ddplaunch")
     outputs = [

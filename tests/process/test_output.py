@@ -50,8 +50,8 @@ def test_raw_output_is_inherited(launch: Launch, tmp_path: Path) -> None:
     assert run.out == "plain\nplain\n"
 
 
-def test_prefixes_are_as_wide_as_the_largest_rank(launch: Launch) -> None:
-    run = launch("--nproc-per-node", "11", "--no-python", "echo", "hi")
+def test_prefixes_are_as_wide_as_the_largest_rank(launch: Launch, tmp_path: Path) -> None:
+    run = launch("--nproc-per-node", "11", script(tmp_path, "print('hi')"))
     assert run.wait() == 0
     assert sorted(run.out.splitlines()) == [f"[{rank:2}] hi" for rank in range(11)]
 

@@ -38,6 +38,7 @@ def test_bad_options(launch: Launch, arguments: list[str], said: str) -> None:
     assert run.out == ""
 
 
+@pytest.mark.programs
 def test_bad_scripts(launch: Launch, tmp_path: Path) -> None:
     directory = tmp_path / "directory"
     directory.mkdir()
@@ -119,12 +120,23 @@ def test_more_workers_than_cards(launch: Launch) -> None:
     assert "4 workers, but only 2 visible cards" in run.err
 
 
+@pytest.mark.programs
 def test_a_launcher_inside_a_worker(launch: Launch) -> None:
     inner = [sys.executable, "-m", "ddplaunch", "--nproc-per-node", "2", worker("hello")]
     run = launch("--nproc-per-node", "2", "--no-python", *inner)
     assert run.wait() == 3
     assert "started inside one of its own workers" in run.err
+    assert "env -u DDPLAUNCH_RUN_ID ddplaunch" in run.err
+    assert "workers get their own" not in run.err
     assert "ready" not in run.out
+
+
+@pytest.mark.programs
+def test_the_hint_for_a_run_inside_a_run_works(launch: Launch) -> None:
+    inner = ["env", "-u", "DDPLAUNCH_RUN_ID", sys.executable, "-m", "ddplaunch", "--nproc-per-node", "2"]
+    run = launch("--no-python", *inner, worker("hello"))
+    assert run.wait() == 0, run.err
+    assert run.out.count("ready") == 2
 
 
 def test_all_problems_at_once(launch: Launch) -> None:
@@ -166,6 +178,7 @@ def test_a_summary_goes_through_links_and_into_pipes(launch: Launch, tmp_path: P
     assert "cannot write the summary" in lonely.err
 
 
+@pytest.mark.programs
 def test_what_will_not_work_is_found_before_the_start(launch: Launch, tmp_path: Path) -> None:
     wrapped = ["--wrap", "no-such-wrapper", "--wrap-ranks", "1", "--nproc-per-node", "2"]
     for arguments, said in [

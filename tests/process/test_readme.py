@@ -10,6 +10,8 @@ import pytest
 
 from ddplaunch.config.settings import SETTINGS
 
+pytestmark = pytest.mark.programs
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 
@@ -34,7 +36,9 @@ def plain_commands() -> list[str]:
 
 def comparable(text: str) -> list[str]:
     """Without what differs from run to run and from machine to machine."""
-    text = text.replace(sys.executable, "/venv/bin/python")
+    text = text.replace(sys.executable, "/venv/bin/python").replace(
+        os.path.dirname(sys.executable), "/venv/bin"
+    )
     text = re.sub(r'File ".*?/scripts/', 'File "/home/me/scripts/', text)
     text = re.sub(r"pid \d+", "pid N", text)
     text = re.sub(r"host [\w.-]+", "host n0", text)
@@ -62,7 +66,12 @@ def test_sessions_look_as_shown(command: str, shown: str, user: dict[str, object
 
 
 @pytest.mark.parametrize(
-    "command", [line for line in plain_commands() if "ddplaunch" in line and "--nnodes" not in line]
+    "command",
+    [
+        line
+        for line in plain_commands()
+        if re.match(r"(\w+=\S+ )?ddplaunch ", line) and "--nnodes" not in line
+    ],
 )
 def test_launches_run(command: str, user: dict[str, object]) -> None:
     # This machine has no cards; the promise about them is tested on stubs.
@@ -92,9 +101,19 @@ def test_other_scripts_are_there(script: str, environment: dict[str, str]) -> No
     assert subprocess.run(["bash", "-n", path], check=False).returncode == 0
 
 
+def test_the_benchmark_is_there(environment: dict[str, str]) -> None:
+    """What it measures takes minutes, and CI has it measured: here it only says what it can do."""
+    (line,) = [line for line in plain_commands() if "scripts/bench" in line]
+    command = [sys.executable, *line.split()[1:], "--help"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert "--guard" in done.stdout
+
+
 def test_help_fits_80_columns_and_has_every_option(environment: dict[str, str]) -> None:
     command = [sys.executable, "-m", "ddplaunch", "--help"]
     wide = {**environment, "COLUMNS": "200"}
     text = subprocess.run(command, capture_output=True, text=True, env=wide, check=True).stdout
+    short = [*command[:-1], "-h"]
+    assert subprocess.run(short, capture_output=True, text=True, env=wide, check=True).stdout == text
     assert max(map(len, text.splitlines())) <= 80
     assert [setting.option for setting in SETTINGS if setting.option not in text] == []

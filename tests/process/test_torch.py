@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.support.launcher import Run, worker
 
 Launch = Callable[..., Run]
+pytestmark = pytest.mark.torch
 
 
 def test_workers_meet(launch: Launch) -> None:

@@ -21,6 +21,7 @@ MACHINE = Machine(
     python="/env/bin/python",
     other_environment=None,
     cpus=8,
+    all_cpus=8,
     vendor=Vendor("GPU", VARIABLE, ()),
     cpu_map=(),
     temporary_directory="/tmp",
@@ -252,7 +253,7 @@ def test_the_table_marks_this_node_and_explains_settings() -> None:
 def test_another_attempt_changes_only_its_own_variables() -> None:
     plan, _ = plan_for({})
     worker = plan.workers[0]
-    again = for_attempt(worker, 3, 4711, "/run/dir")
+    again = for_attempt(worker, 3, 2, 4711, "/run/dir")
     changed = {name for name in worker.env if worker.env[name] != again.env[name]}
     assert changed == {
         "MASTER_PORT",

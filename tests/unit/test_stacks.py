@@ -38,6 +38,14 @@ def test_the_thread_that_was_hit_is_read() -> None:
     assert stack[2] == Frame("/home/me/a in b/train.py", 41, "train")
 
 
+def test_what_a_script_was_forked_from_is_none_of_its_stack() -> None:
+    below = [
+        '  File "/lib/ddplaunch/preload/script.py", line 60 in _run_file',
+        '  File "/lib/ddplaunch/preload/process.py", line 70 in main',
+    ]
+    assert parse_stack([*IN_LOADER, *below]) == parse_stack(IN_LOADER)
+
+
 def test_places_are_told_by_call_and_own_line() -> None:
     assert describe_place(parse_stack(IN_ALL_REDUCE)) == "all_reduce, train.py:41"
     assert describe_place(parse_stack(IN_LOADER)) == "load_batch, data.py:12"

@@ -24,11 +24,37 @@ from ddplaunch.supervise.events import (
     Work,
     WorkerExited,
 )
-from ddplaunch.supervise.state import ABORT_SECONDS, KILL_SECONDS, Phase, State, begin, step
+from ddplaunch.supervise.state import (
+    ABORT_SECONDS,
+    KILL_SECONDS,
+    Phase,
+    State,
+    begin,
+    may_be_interrupted,
+    step,
+)
 
 THREE = State(alive=frozenset({0, 1, 2}), grace_seconds=30)
 INT, TERM, HUP, USR1 = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1
 CONT = signal.SIGCONT
+
+
+def test_a_signal_to_worker_and_launcher_alike_is_an_interruption() -> None:
+    """Slurm may signal every process of a job: a worker dies of it before the launcher hears of it."""
+    died, told = WorkerExited(1, -TERM, 10.0), SignalReceived(TERM, 10.2)
+    state, _ = replay(THREE, died, told)
+    assert (state.cause, state.phase) == (told, Phase.STOPPING)
+    for late in (SignalReceived(TERM, 12.0), SignalReceived(INT, 10.2)):
+        state, _ = replay(THREE, died, late)
+        assert (state.cause, state.interrupted) == (died, late)
+    alone = State(alive=frozenset({1}), grace_seconds=30)
+    state, actions = replay(alone, died, told)
+    assert (state.cause, state.phase, actions) == (told, Phase.OVER, [ClearGroup(1)])
+
+
+def test_only_a_death_by_a_stop_signal_may_be_an_interruption() -> None:
+    for code, expected in ((-TERM, True), (-INT, True), (-signal.SIGKILL, False), (1, False), (15, False)):
+        assert may_be_interrupted(replay(THREE, WorkerExited(1, code, 1.0))[0]) is expected
 
 
 def replay(state: State, *events: Event) -> tuple[State, list[Action]]:
