@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import signal
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,7 +16,19 @@ from tests.support.launcher import DDPLAUNCH, Run
 from tests.support.processes import find_marked, is_alive, wait_until
 
 _FOREIGN = ("SLURM_", "OMPI_", "PMI_", "PET_", "CUDA_", "DDPLAUNCH_", "TORCHELASTIC_")
+_USUALLY = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGHUP: signal.SIG_DFL,
+    signal.SIGQUIT: signal.SIG_DFL,
+}
 _RANKS = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"}
+
+
+def pytest_configure() -> None:
+    """Under nohup, and in the background of a script, signals are ignored: launchers would inherit that."""
+    for signum, usual in _USUALLY.items():
+        if signal.getsignal(signum) is signal.SIG_IGN:
+            signal.signal(signum, usual)
 
 
 @pytest.hookimpl(wrapper=True)

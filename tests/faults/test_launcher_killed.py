@@ -4,12 +4,11 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from tests.support.launcher import Run, worker
-from tests.support.processes import children_of, find_marked, is_alive, wait_until
+from tests.support.processes import children_of, find_marked, is_alive, read_of, wait_until
 
 Launch = Callable[..., Run]
 
@@ -25,8 +24,7 @@ def guardian_of(run: Run, pids: list[int]) -> int:
 
 def guardians_of(run: Run) -> set[int]:
     """Children of the launcher that say so of themselves."""
-    names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in children_of(run.pid)}
-    return {pid for pid, name in names.items() if name == "ddplaunch-guard"}
+    return {pid for pid in children_of(run.pid) if read_of(pid, "comm") == "ddplaunch-guard\n"}
 
 
 def kill(pid: int) -> None:
@@ -37,7 +35,7 @@ def test_the_whole_family_goes_with_the_launcher(launch: Launch) -> None:
     run = launch("--nproc-per-node", "4", worker("family"), "sleep")
     pids = run.wait_ready(16)
     kill(run.pid)
-    wait_until(lambda: is_over(pids), "all 16 processes are gone", seconds=3)
+    wait_until(lambda: is_over(pids), "all 16 processes are gone", seconds=15)
 
 
 @pytest.mark.parametrize("alone_for", [0.0, 0.02, 0.06, 0.12])
@@ -51,7 +49,7 @@ def test_killed_while_it_starts_many_workers(
     time.sleep(alone_for)  # not a wait for anything: a moment to strike
     kill(run.pid)
     run.wait()
-    wait_until(lambda: not find_marked(mark), "everything of the run is gone", seconds=10)
+    wait_until(lambda: not find_marked(mark), "everything of the run is gone", seconds=15)
 
 
 def test_a_guardian_that_is_killed_is_replaced(launch: Launch) -> None:
@@ -65,7 +63,7 @@ def test_a_guardian_that_is_killed_is_replaced(launch: Launch) -> None:
         wait_until(lambda: len(guardians_of(run) - known) == 1, "there is a new one")
     assert all(is_alive(pid) for pid in pids)
     kill(run.pid)
-    wait_until(lambda: is_over(pids), "all 8 processes are gone", seconds=3)
+    wait_until(lambda: is_over(pids), "all 8 processes are gone", seconds=15)
 
 
 def test_without_a_guardian_the_kernel_ends_the_workers_and_their_groups(launch: Launch) -> None:
@@ -75,7 +73,7 @@ def test_without_a_guardian_the_kernel_ends_the_workers_and_their_groups(launch:
     guardian = guardian_of(run, pids)
     os.kill(guardian, signal.SIGSTOP)
     kill(run.pid)
-    wait_until(lambda: is_over(pids), "the workers are gone", seconds=3)
+    wait_until(lambda: is_over(pids), "the workers are gone", seconds=15)
     kill(guardian)
     wait_until(lambda: not is_alive(guardian), "the guardian is gone")
 

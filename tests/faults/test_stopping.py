@@ -146,6 +146,4 @@ def test_a_terminal_that_is_closed(environment: dict[str, str], tmp_path: Path) 
     terminal = Terminal([*DDPLAUNCH, "--nproc-per-node", "2", worker("on_signal"), "0.2", path], environment)
     for rank in range(2):
         terminal.wait_for(f"rank={rank}")
-    terminal.hang_up()
-    _, status = os.waitpid(terminal.pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 129
+    assert terminal.hang_up() == 129

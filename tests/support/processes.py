@@ -54,6 +54,15 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
+def read_of(pid: int, name: str) -> str:
+    """What /proc says of a process; nothing if it is gone, as a child may be before one asks."""
+    try:
+        with open(f"/proc/{pid}/{name}", errors="replace") as file:
+            return file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def memory_of(pid: int) -> int:
     """Bytes that are in memory now."""
     with open(f"/proc/{pid}/status") as file:

@@ -3,6 +3,7 @@
 import os
 import pty
 import select
+import signal
 import time
 from collections.abc import Mapping
 
@@ -31,14 +32,30 @@ class Terminal:
 
     def wait(self) -> int:
         """Read to the end; the exit code."""
-        while self._read(PATIENCE):
-            pass
-        _, status = os.waitpid(self.pid, 0)
+        deadline = time.monotonic() + PATIENCE
+        while self._read(0.1):
+            self._check_patience(deadline)
         os.close(self._fd)
-        return os.waitstatus_to_exitcode(status)
+        return self._wait_for_exit(deadline)
 
-    def hang_up(self) -> None:
+    def hang_up(self) -> int:
+        """As closing its window; the exit code."""
         os.close(self._fd)
+        return self._wait_for_exit(time.monotonic() + PATIENCE)
+
+    def _wait_for_exit(self, deadline: float) -> int:
+        while True:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                return os.waitstatus_to_exitcode(status)
+            self._check_patience(deadline)
+            time.sleep(0.01)
+
+    def _check_patience(self, deadline: float) -> None:
+        if time.monotonic() > deadline:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            raise AssertionError(f"it did not leave within {PATIENCE:.0f} s\n{self.seen}")
 
     def _read(self, seconds: float) -> bool:
         """False when the last program on the terminal has left."""
