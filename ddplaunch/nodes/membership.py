@@ -153,7 +153,7 @@ def _begin_stop(state: State, at: float, first: End) -> tuple[State, tuple[Actio
         phase=Phase.STOPPING, stop_until=at + grace + STOP_SECONDS, remind_at=at + REMIND_SECONDS / 2
     )
     cause = verdicts.describe_cause(first)
-    orders = state.orders._replace(stage=STOP, cause=cause, nprocs=(), verdict=None)
+    orders = state.orders._replace(stage=STOP, cause=cause, verdict=None)
     state, actions = order(state, orders)
     state, further = _stop(state, at)
     return state, actions + further

@@ -117,6 +117,18 @@ def test_a_run_starts_when_all_are_there_in_any_order() -> None:
     assert (run.orders.stage, run.orders.nprocs) == (m.START, (1, 2, 3))
 
 
+def test_only_the_start_lists_all_nodes() -> None:
+    """A thousand nodes that are told to stop, or to leave, have a short message to read."""
+    run = History().running()
+    assert (len(run.orders.nprocs), len(run.orders.seats)) == (3, 3)
+    run.say(1, m.RUNNING, 2.0, ending=failed(1))
+    assert (run.orders.stage, run.orders.nprocs, run.orders.seats) == (m.STOP, (), ())
+    well = History().running()
+    for node in range(3):
+        well.say(node, m.DONE, 2.0)
+    assert (well.orders.stage, well.orders.nprocs, well.orders.seats) == (m.LEAVE, (), ())
+
+
 def test_who_is_missing_is_said_and_in_the_end_not_waited_for() -> None:
     run = History()
     run.say(0, m.READY)
