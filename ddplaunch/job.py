@@ -159,6 +159,7 @@ class Job:
         from ddplaunch.supervise.processes import probe_oom_kills
         from ddplaunch.supervise.state import begin
 
+        gc.freeze()  # modules and the plan stay: nobody needs to look at them again
         gc.enable()  # off since the program began; from here on it may run for weeks
         console = self._console = self._console or open_console(self._setting.environ)
         self._oom_kills = probe_oom_kills()
@@ -192,7 +193,7 @@ class Job:
         from ddplaunch.supervise.processes import probe_oom_kills
 
         state = supervisor.state
-        started = [collect.Started(w.spec, w.process.pid, w.started_at) for w in supervisor.workers.values()]
+        started = [collect.Started(w.spec, w.pid, w.started_at) for w in supervisor.workers.values()]
         attempt = collect.collect_attempt(self._plan, state, started, place.number, time.monotonic())
         self._attempts = (*self._attempts, attempt)
         rank = collect.failed_rank(state)

@@ -16,7 +16,7 @@ from tests.support.launcher import DDPLAUNCH, Run
 from tests.support.processes import find_marked, is_alive, wait_until
 
 _FOREIGN = ("SLURM_", "OMPI_", "PMI_", "PET_", "CUDA_", "DDPLAUNCH_", "TORCHELASTIC_")
-_USUALLY = {
+_USUALLY: dict[signal.Signals, Any] = {
     signal.SIGINT: signal.default_int_handler,
     signal.SIGHUP: signal.SIG_DFL,
     signal.SIGQUIT: signal.SIG_DFL,

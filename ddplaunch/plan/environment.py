@@ -92,8 +92,9 @@ def for_attempt(
     spec: WorkerSpec, attempt: int, restarts: int, master_port: int, run_directory: str | None
 ) -> WorkerSpec:
     """The same worker in another attempt."""
-    env = {name: value for name, value in spec.env.items() if name != "TORCHELASTIC_ERROR_FILE"}
-    env = {**env, **attempt_env(spec.rank, attempt, restarts, master_port, run_directory)}
+    env = {**spec.env, **attempt_env(spec.rank, attempt, restarts, master_port, run_directory)}
+    if run_directory is None:
+        env.pop("TORCHELASTIC_ERROR_FILE", None)
     return spec._replace(env=env)
 
 

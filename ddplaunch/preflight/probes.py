@@ -38,6 +38,7 @@ def probe_usable_cpus() -> int:
 
 
 def probe_facts(config: LaunchConfig, environ: Mapping[str, str], wants_shared_memory: bool) -> Facts:
+    environ = {**environ, **dict(config.env)}  # programs are looked for in the workers' PATH
     return Facts(
         script=probe_script(config, environ),
         interpreter=None if config.python is None else probe_program(config.python, environ),

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.errors import EXIT_PREFLIGHT, LaunchError, Problem
 from ddplaunch.output.plain import say
-from ddplaunch.plan.model import LaunchPlan, WorkerSpec
+from ddplaunch.plan.model import LaunchPlan
 from ddplaunch.preload.running import Recipe, Running
 from ddplaunch.preload.wire import encode_words, send_message
 from ddplaunch.supervise.processes import adopt_orphans, has_children
 from ddplaunch.supervise.signals import SignalPipe
-from ddplaunch.supervise.spawn import Ends, Forked, Start, Starter, is_terminal
+from ddplaunch.supervise.spawn import Prepared, Start, Starter, is_terminal
 
 
 class Preloader(Starter):
@@ -38,7 +38,7 @@ class Preloader(Starter):
         return None if process is None or process.poll() is not None else process.pid
 
     @contextmanager
-    def starting(self, environ: Mapping[str, str]) -> Iterator[Start]:
+    def starting(self) -> Iterator[Start]:
         """When the block is over, the workers are children of the launcher, and begin."""
         running = self._ensure()
         ours, theirs = socket.socketpair()  # a new one for each attempt: nothing can be left in it
@@ -46,7 +46,7 @@ class Preloader(Starter):
             with ours:
                 with theirs:
                     running.tell({"begin": True}, [theirs.fileno()])
-                yield lambda spec, ends: self._fork(running, ours, spec, {**environ, **spec.env}, ends)
+                yield lambda worker: _fork(running, ours, worker)
             running.hear(None, "waiting for the workers to be forked")
         except (EOFError, OSError) as error:
             self.close()
@@ -87,28 +87,6 @@ class Preloader(Starter):
         if answer["daemons"]:
             say([f"threads of the preload that workers do not have: {', '.join(answer['daemons'])}"])
 
-    def _fork(
-        self, running: Running, channel: socket.socket, spec: WorkerSpec, env: dict[str, str], ends: Ends
-    ) -> Forked:
-        """OSError with the reason if it cannot be."""
-        order = {
-            "argv": encode_words(spec.argv),
-            "env": dict(zip(encode_words(list(env)), encode_words(list(env.values())), strict=True)),
-            "cpus": spec.cpus,
-            "group": None if ends.leads_session else os.getpgrp(),
-        }
-        null = None if spec.interactive else os.open(os.devnull, os.O_RDWR)
-        try:
-            own = [0 if null is None else null, _or(ends.stdout, 1), _or(ends.stderr, 2)]
-            send_message(channel, order, [*own, *([] if ends.strand is None else [ends.strand])])
-        finally:
-            if null is not None:
-                os.close(null)
-        answer = running.hear(None, f"waiting for rank {spec.rank} to be forked", channel)
-        if "pid" not in answer:
-            raise OSError(answer["problem"])
-        return Forked(answer["pid"])
-
     def _problem(self, what: str, cause: str, hint: str = "") -> Problem:
         said = f"{self._recipe.said_by} {','.join(self._recipe.modules)}"
         return Problem(f"{said}: {what}", cause, hint, EXIT_PREFLIGHT)
@@ -134,11 +112,24 @@ def open_preloader(
         preloader.close()
 
 
+def _fork(running: Running, channel: socket.socket, worker: Prepared) -> int:
+    """OSError with the reason if it cannot be."""
+    env, ends, spec = worker.env, worker.ends, worker.spec
+    order = {
+        "argv": encode_words(spec.argv),
+        "env": dict(zip(encode_words(list(env)), encode_words(list(env.values())), strict=True)),
+        "cpus": spec.cpus,
+        "group": None if worker.leads_session else os.getpgrp(),
+    }
+    standard = [own if end is None else end for own, end in enumerate(ends[:3])]
+    send_message(channel, order, [*standard, *([] if ends.kept is None else [ends.kept])])
+    answer = running.hear(None, f"waiting for rank {spec.rank} to be forked", channel)
+    if "pid" not in answer:
+        raise OSError(answer["problem"])
+    return int(answer["pid"])
+
+
 def find_common(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """What all of them say alike: OMP_NUM_THREADS counts while torch is imported."""
     first, *others = environments
     return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
-
-
-def _or(end: int | None, own: int) -> int:
-    return own if end is None else end

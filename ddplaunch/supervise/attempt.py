@@ -1,5 +1,6 @@
 """One attempt: start all workers, watch them to the end, leave nothing of theirs behind."""
 
+import os
 import signal
 import time
 from collections.abc import Mapping
@@ -8,7 +9,7 @@ from ddplaunch.plan.environment import for_attempt
 from ddplaunch.plan.model import LaunchPlan
 from ddplaunch.record import TYPE_CHECKING, Record
 from ddplaunch.supervise.processes import send_signal
-from ddplaunch.supervise.spawn import Worker, is_terminal, spawn_worker
+from ddplaunch.supervise.spawn import Prepared, Worker, is_terminal, prepare_worker, spawn_worker
 from ddplaunch.supervise.tether import Tether
 
 if TYPE_CHECKING:
@@ -30,16 +31,25 @@ def spawn_all(
     """Every worker of this node, or none: if one cannot be started, those before it are ended."""
     if any(spec.interactive for spec in plan.workers) and is_terminal(0):
         tether.share_terminal()
-    started: list[Worker] = []
+    lifeline, prepared, started = tether.lifeline, list[Prepared](), list[Worker]()
+    null = os.open(os.devnull, os.O_RDWR)
     try:
-        with tether.starter.starting(environ) as start:
-            for spec in plan.workers:
-                spec = for_attempt(spec, place.number, place.restarts, place.master_port, place.run_directory)
-                started.append(spawn_worker(spec, tether.lifeline, time.monotonic(), start))
+        for spec in plan.workers:
+            spec = for_attempt(spec, place.number, place.restarts, place.master_port, place.run_directory)
+            prepared.append(prepare_worker(spec, environ, lifeline, null))
+        with tether.starter.starting() as start:
+            for worker in prepared:
+                started.append(spawn_worker(worker, lifeline, time.monotonic(), start))
     except BaseException:
-        for worker in started:
-            send_signal(worker.process.pid, signal.SIGKILL, to_group=worker.leads_group)
+        for each in started:
+            send_signal(each.pid, signal.SIGKILL, to_group=each.leads_group)
+        for worker in prepared:
+            worker.give_up()
         raise
+    finally:
+        os.close(null)
+        for worker in prepared:
+            worker.close()
     return started
 
 
@@ -55,7 +65,7 @@ def watch(supervisor: "Supervisor", tether: Tether) -> bool:
             supervisor.pump.say(f"ddplaunch: note: still running, and left alone: {named}\n")
         return True
     left = tether.sweep()
-    workers = {worker.process.pid for worker in supervisor.workers.values()}
+    workers = {worker.pid for worker in supervisor.workers.values()}
     others = [process for process in left if process.pid not in workers]  # those are in the report
     if others:
         supervisor.pump.say(f"ddplaunch: note: could not be killed: {describe_processes(others)}\n")

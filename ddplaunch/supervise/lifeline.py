@@ -25,18 +25,18 @@ class Lifeline:
         if sys.platform != "linux":
             return None
         try:
-            strand = os.open(f"/proc/self/fd/{self._read}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            strand = os.open(f"/proc/self/fd/{self._read}", os.O_RDONLY | os.O_NONBLOCK)
         except OSError:
             return None
+        fcntl.fcntl(strand, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(strand, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
         self._strands.append(strand)
         return strand
 
     def tie(self, strand: int | None, pid: int, is_group: bool) -> None:
-        if strand is None or sys.platform != "linux":
-            return
-        fcntl.fcntl(strand, fcntl.F_SETOWN, -pid if is_group else pid)
-        fcntl.fcntl(strand, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(strand, fcntl.F_SETFL, fcntl.fcntl(strand, fcntl.F_GETFL) | os.O_ASYNC)
+        """From here on; before, its signal would reach nobody."""
+        if strand is not None and sys.platform == "linux":
+            fcntl.fcntl(strand, fcntl.F_SETOWN, -pid if is_group else pid)
 
     def untie(self) -> None:
         """The workers so far are over; helpers that outlive a success are left in peace."""

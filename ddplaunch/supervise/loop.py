@@ -83,7 +83,7 @@ class Supervisor:
         self._when_all_spoke = when_all_spoke
         for worker in self.workers.values():
             self.pump.add(worker.spec, worker.stdout, worker.stderr)
-            self._watch(worker.process.pid, worker)
+            self._watch(worker.pid, worker)
         if tether.guardian is not None:
             self._watch(tether.guardian.pid, tether.guardian)
 
@@ -137,7 +137,7 @@ class Supervisor:
                 self._signal(action)
             case AbortWorkers(ranks=ranks):
                 for rank in ranks:
-                    forbid_core_dump(self.workers[rank].process.pid)
+                    forbid_core_dump(self.workers[rank].pid)
                 self._signal(SignalWorkers(ranks, signal.SIGABRT))
                 self._signal(SignalWorkers(ranks, signal.SIGCONT))
             case KillWorkers(ranks=ranks):
@@ -158,18 +158,18 @@ class Supervisor:
             worker = self.workers[rank]
             if order.from_terminal and not worker.leads_group:
                 continue  # the terminal has sent it there already
-            send_signal(worker.process.pid, order.signum, self._signals_groups and worker.leads_group)
+            send_signal(worker.pid, order.signum, self._signals_groups and worker.leads_group)
 
     def _kill(self, ranks: Iterable[int]) -> None:
         """SIGKILL whole groups. The ids are still ours: nobody has been reaped yet."""
         for rank in ranks:
             worker = self.workers[rank]
-            send_signal(worker.process.pid, signal.SIGKILL)
+            send_signal(worker.pid, signal.SIGKILL)
             if worker.leads_group:
-                kill_group(worker.process.pid)
+                kill_group(worker.pid)
 
     def _sample(self) -> ProgressSampled:
-        work = self._tether.sample_work([self.workers[rank].process.pid for rank in self.state.alive])
+        work = self._tether.sample_work([self.workers[rank].pid for rank in self.state.alive])
         now = time.monotonic()
         return ProgressSampled(now, work, self.pump.output_at(now))
 
@@ -203,7 +203,7 @@ class Supervisor:
             yield SignalReceived(signum, now, signum in _TERMINAL_SIGNALS and self._tether.is_from_terminal())
         exited += [self.workers[rank] for rank in self.state.alive if self._lacks_pidfd(rank)]
         for worker in exited:
-            returncode = peek_returncode(worker.process.pid)
+            returncode = peek_returncode(worker.pid)
             if returncode is not None and not self._leaves_group_behind(worker):
                 yield WorkerExited(worker.spec.rank, returncode, now)
         yield from self._ear.hear()  # what happened here comes first
@@ -225,11 +225,11 @@ class Supervisor:
         at once must not cost the script behind it its grace."""
         rank = worker.spec.rank
         is_asked = self.state.phase is Phase.STOPPING and rank in self.state.stopped
-        if not (self._signals_groups and is_asked and has_members(worker.process.pid)):
+        if not (self._signals_groups and is_asked and has_members(worker.pid)):
             self._ending.discard(rank)
             return False
         self._ending.add(rank)
-        self._forget(worker.process.pid)  # its pidfd stays readable: from here on it is asked
+        self._forget(worker.pid)  # its pidfd stays readable: from here on it is asked
         return True
 
     def _serve_readers(self, deadline: float | None) -> list[int]:
@@ -254,9 +254,8 @@ class Supervisor:
         """Take the last output, then let the kernel forget the worker."""
         worker = self.workers[event.rank]
         self.pump.finish(event.rank)
-        reap(worker.process.pid)
-        worker.process.returncode = event.returncode  # or Popen would wait for it again, and complain
-        self._forget(worker.process.pid)
+        reap(worker.pid)
+        self._forget(worker.pid)
 
     def _watch(self, pid: int, who: Worker | Guardian) -> None:
         pidfd = open_pidfd(pid)
@@ -272,11 +271,11 @@ class Supervisor:
 
     def _lacks_pidfd(self, rank: int) -> bool:
         """macOS, old kernels: SIGCHLD wakes us, and the worker is asked."""
-        return self.workers[rank].process.pid not in self._pidfds
+        return self.workers[rank].pid not in self._pidfds
 
     def _pids(self) -> set[int]:
         """Children that are reaped elsewhere."""
-        return {self.workers[rank].process.pid for rank in self.state.alive} | self._tether.own_children
+        return {self.workers[rank].pid for rank in self.state.alive} | self._tether.own_children
 
     def _replace_guardian(self) -> None:
         if self._tether.guardian is not None:

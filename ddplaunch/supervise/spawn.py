@@ -1,35 +1,36 @@
-"""Starting one worker: with subprocess.Popen, unless somebody knows a faster way."""
+"""Starting one worker: as a program, unless somebody knows a faster way."""
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from ddplaunch.errors import EXIT_PREFLIGHT, LaunchError, Problem
 from ddplaunch.plan.model import WorkerSpec
 from ddplaunch.record import Record
 from ddplaunch.supervise.lifeline import Lifeline
+from ddplaunch.supervise.program import Ends, hide_descriptors, start_program
 
 
-class Forked:
-    """A worker that was not started as a program; all that is known of it here."""
+class Prepared(Record):
+    """A worker that only has to be started: environment, descriptors, our ends of its output."""
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.returncode: int | None = None
-
-
-class Ends(Record):
-    """What a worker gets beside its environment; stdout and stderr are our own where they are None."""
-
+    spec: WorkerSpec
+    env: Mapping[str, str]
+    ends: Ends
     stdout: int | None
     stderr: int | None
-    strand: int | None  # of the lifeline
     leads_session: bool
 
+    def close(self) -> None:
+        """What is the worker's: it has its own of them, or will never need them."""
+        _close(self.ends.stdout, self.ends.stderr)
 
-# How a process for a worker comes about: an OSError or a ValueError says why it does not.
-Start = Callable[[WorkerSpec, Ends], "subprocess.Popen[bytes] | Forked"]
+    def give_up(self) -> None:
+        _close(self.stdout, self.stderr)
+
+
+# How a process for a worker comes about: its pid. An OSError or a ValueError says why there is none.
+Start = Callable[[Prepared], int]
 
 
 class Starter:
@@ -39,81 +40,70 @@ class Starter:
     came_with_children: bool | None = None  # whether the launcher did, if this one has made it some since
     spent_seconds: float = 0.0  # on getting ready
 
-    @contextmanager
-    def starting(self, environ: Mapping[str, str]) -> "Iterator[Start]":
-        """A way to start the workers of an attempt; all of them are there when the block is over.
+    def __init__(self) -> None:
+        self._is_hidden = hide_descriptors()
 
-        What they share is encoded and opened once: Popen would do it for each, in a third of its time.
-        """
-        common, null = _encode(environ), os.open(os.devnull, os.O_RDWR)
-        try:
-            yield lambda spec, ends: _run_program(spec, {**common, **_encode(spec.env)}, ends, null)
-        finally:
-            os.close(null)
+    @contextmanager
+    def starting(self) -> "Iterator[Start]":
+        """A way to start the workers of an attempt; all of them are there when the block is over."""
+        yield self._start
+
+    def _start(self, worker: Prepared) -> int:
+        spec = worker.spec
+        with nullcontext() if spec.cpus is None else _bound_to(spec.cpus):
+            return start_program(spec.argv, worker.env, worker.ends, worker.leads_session, self._is_hidden)
 
 
 class Worker(Record):
     """A started worker: its process, and our ends of its output (None where it is inherited)."""
 
     spec: WorkerSpec
-    process: "subprocess.Popen[bytes] | Forked"
+    pid: int
     stdout: int | None
     stderr: int | None
     leads_group: bool
     started_at: float
 
 
-def _encode(environ: Mapping[str, str]) -> dict[bytes, bytes]:
-    return {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
-
-
-def _run_program(
-    spec: WorkerSpec, env: Mapping[bytes, bytes], ends: Ends, null: int
-) -> "subprocess.Popen[bytes]":
-    """The worker's command line as a process of its own."""
-    with _bound_to(spec.cpus):
-        return subprocess.Popen(
-            spec.argv,
-            env=env,
-            stdin=None if spec.interactive else null,
-            stdout=ends.stdout,
-            stderr=ends.stderr,
-            start_new_session=ends.leads_session,
-            pass_fds=() if ends.strand is None else (ends.strand,),
-        )
-
-
-def spawn_worker(spec: WorkerSpec, lifeline: Lifeline, started_at: float, start: Start) -> Worker:
-    """Start `spec`, leading a session of its own unless it owns the terminal, and tied to our life."""
-    # A worker that reads from the terminal has to stay in the terminal's session.
-    shares_terminal = spec.interactive and is_terminal(0)
-    opened: list[int] = []
+def prepare_worker(spec: WorkerSpec, environ: Mapping[str, str], lifeline: Lifeline, null: int) -> Prepared:
+    """Whatever does not need the process. All workers are prepared before the first is started: later, every
+    step would find the processor's caches full of workers that boot, and take five times as long."""
+    out_read = out_write = err_read = err_write = None
     try:
         if spec.output != "inherit":
-            for _ in ("stdout", "stderr"):
-                opened += os.pipe()
+            out_read, out_write = os.pipe()
+            err_read, err_write = os.pipe()
+            for read in (out_read, err_read):
+                os.set_blocking(read, False)  # ours; the worker's end blocks, as a program expects
         strand = lifeline.open_strand()
-        out_read, out_write, err_read, err_write = opened or (None, None, None, None)
-        ends = Ends(out_write, err_write, strand, leads_session=not shares_terminal)
-        process = start(spec, ends)
-    except (OSError, ValueError) as error:
-        for end in opened:
-            os.close(end)
+    except OSError as error:
+        _close(out_read, out_write, err_read, err_write)
         raise LaunchError(_spawn_problem(spec, error)) from error
-    lifeline.tie(strand, process.pid, is_group=not shares_terminal)
-    for write in opened[1::2]:
-        os.close(write)
-    for read in opened[::2]:
-        os.set_blocking(read, False)  # our end; the worker's blocks, as a program expects of its stdout
-    return Worker(spec, process, out_read, err_read, not shares_terminal, started_at)
+    ends = Ends(None if spec.interactive else null, out_write, err_write, strand)
+    # A worker that reads from the terminal has to stay in the terminal's session.
+    leads_session = not (spec.interactive and is_terminal(0))
+    return Prepared(spec, {**environ, **spec.env}, ends, out_read, err_read, leads_session)
+
+
+def spawn_worker(worker: Prepared, lifeline: Lifeline, started_at: float, start: Start) -> Worker:
+    """Start it, leading a session of its own unless it owns the terminal, and tied to our life."""
+    try:
+        pid = start(worker)
+    except (OSError, ValueError) as error:
+        raise LaunchError(_spawn_problem(worker.spec, error)) from error
+    lifeline.tie(worker.ends.kept, pid, is_group=worker.leads_session)
+    return Worker(worker.spec, pid, worker.stdout, worker.stderr, worker.leads_session, started_at)
+
+
+def _close(*ends: int | None) -> None:
+    for end in ends:
+        if end is not None:
+            os.close(end)
 
 
 @contextmanager
-def _bound_to(cpus: tuple[int, ...] | None) -> Iterator[None]:
+def _bound_to(cpus: tuple[int, ...]) -> Iterator[None]:
     """A child inherits the CPUs its parent may run on: narrow our own for a moment."""
-    if cpus is None:
-        yield
-        return
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus)
     try:

@@ -14,7 +14,7 @@ from tests.support.launcher import DDPLAUNCH, Run, worker
 
 Launch = Callable[..., Run]
 HEAVY = {"torch", "rich", "psutil", "zmq", "click", "asyncio", "logging", "argparse"}
-LATE = {"json", "typing", "socket", "ctypes", "dataclasses", "inspect"}
+LATE = {"json", "typing", "socket", "ctypes", "dataclasses", "inspect", "subprocess", "re"}
 
 
 def dumps(run: Run) -> list[dict[str, Any]]:
@@ -154,7 +154,7 @@ def test_a_plain_launch_loads_nothing_heavy(environment: dict[str, str]) -> None
     modules = [line.rpartition("|")[2].strip() for line in lines]
     assert {module.split(".")[0] for module in modules} & HEAVY == set()
     before_the_first_worker = set(modules[: modules.index("ddplaunch.output.sink")])
-    assert "subprocess" in before_the_first_worker
+    assert "ddplaunch.supervise.program" in before_the_first_worker
     assert before_the_first_worker & LATE == set()
 
 
