@@ -174,9 +174,7 @@ class Company:
             case WorkerExited(rank=rank, returncode=returncode):
                 ending = ending or Ending(messages.FAILED, at - state.cause.at, rank, returncode)
             case SignalReceived(signum=signum):
-                if (
-                    ending is None or ending.kind == messages.FAILED
-                ):  # it was the signal that ended the worker
+                if ending is None or ending.kind == messages.FAILED:  # of that very signal
                     ending = Ending(messages.SIGNAL, at - state.cause.at, signum=signum)
             case TimedOut():
                 ending = ending or Ending(messages.TIMEOUT, at - state.cause.at)

@@ -19,6 +19,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from ddplaunch.worker import World, process_group
 
+BATCH = 32  # images of each worker in a step
+
 
 def load() -> tuple[TensorDataset, torch.Tensor, torch.Tensor]:
     images, labels = load_digits(return_X_y=True)
@@ -33,22 +35,24 @@ def train(world: World, options: argparse.Namespace) -> bool:
     """Whether it came to its end; otherwise the checkpoint says how far it came."""
     data, test_x, test_y = load()
     sampler = world.sampler(data)
-    loader = DataLoader(data, batch_size=32, sampler=sampler)
+    loader = DataLoader(data, batch_size=BATCH, sampler=sampler)
     network = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)).to(world.device)
     model = DistributedDataParallel(network, device_ids=world.device_ids)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     preempted = world.on_preemption()
 
-    def save(epoch: int, step: int) -> None:
+    def save(epoch: int, steps: int) -> None:
+        """Images are counted, not steps: a run that goes on with more workers takes fewer steps."""
         state = {"model": network.state_dict(), "optimizer": optimizer.state_dict()}
-        world.save({**state, "epoch": epoch, "step": step}, options.checkpoint)
+        world.save({**state, "epoch": epoch, "seen": steps * BATCH * world.size}, options.checkpoint)
 
     first_epoch, first_step = 0, 0
     if (options.resume or world.attempt > 0) and os.path.exists(options.checkpoint):
         saved = world.load(options.checkpoint)
         network.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
-        first_epoch, first_step = saved["epoch"], saved["step"]
+        first_epoch = saved["epoch"]
+        first_step = min(saved["seen"] // (BATCH * world.size), len(loader) - 1)
         if world.is_main:
             print(f"going on from epoch {first_epoch}, step {first_step}")
 

@@ -161,6 +161,18 @@ def test_a_preempted_run_goes_on_where_all_ranks_stopped(
     torch.testing.assert_close(parameters(path, "model"), undisturbed, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
+def test_a_run_goes_on_with_another_number_of_workers(launch: Launch, tmp_path: Path) -> None:
+    path = tmp_path / "digits.pt"
+    words = (example("digits"), "--epochs", "1", "--checkpoint", str(path), "--resume")
+    finish(launch("--nproc-per-node", "2", *words))
+    saved = torch.load(path)
+    torch.save({**saved, "epoch": 0, "seen": 22 * 2 * 32}, path)  # two workers, before the last of 23 steps
+    out = finish(launch("--nproc-per-node", "3", *words))
+    assert "going on from epoch 0, step 14" in out
+    assert "epoch  1 of 1" in out
+
+
 def test_every_example_is_tested() -> None:
     text = Path(__file__).read_text()
     names = {path.stem for path in EXAMPLES.glob("*.py")} - {"crash"}  # the README's failure
