@@ -42,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     _fill_standard_descriptors()
     arguments = list(sys.argv[1:] if argv is None else argv)
     environ = os.environ.copy()
+    environ.pop("", None)  # `=x` can be inherited, and not be passed on
     cut = cut_arguments(arguments)
     try:
         line = cut.line if cut.is_plain else _ask_click(arguments)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from ddplaunch.config.resolve import LaunchConfig
-from ddplaunch.errors import LaunchError, render_problem
+from ddplaunch.errors import EXIT_PREFLIGHT, LaunchError, Problem, render_problem
 from ddplaunch.output.files import open_run_directory, remove_run_directory, write_summary
 from ddplaunch.plan.environment import marks_of
 from ddplaunch.plan.model import LaunchPlan
@@ -64,7 +64,14 @@ class Job:
         """Attempt after attempt, until one succeeds or nothing more may be tried; then the exit code."""
         has_directory = open_run_directory(self._setting.directory)
         self._error_directory = self._setting.directory if has_directory else None
-        self._tether = Tether(marks_of(self._plan), self._setting.directory, self._setting.starter)
+        try:
+            self._tether = Tether(marks_of(self._plan), self._setting.directory, self._setting.starter)
+        except OSError as error:
+            remove_run_directory(self._setting.directory)
+            reason = (error.strerror or str(error)).lower()
+            raise LaunchError(
+                Problem("cannot watch over workers", reason, exit_code=EXIT_PREFLIGHT)
+            ) from error
         try:
             while (code := self._run_attempt()) is None:
                 pass

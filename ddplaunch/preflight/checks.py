@@ -8,7 +8,7 @@ from ddplaunch.plan.model import LaunchPlan
 from ddplaunch.preflight.facts import Facts, LimitFacts, ScriptFacts
 from ddplaunch.record import Record
 
-FILES_PER_WORKER = 5  # two pipes, the worker's ends of them too until all are started, a lifeline
+FILES_PER_WORKER = 6  # two pipes, a pidfd, a lifeline, up to two log files
 FILES_OF_LAUNCHER = 40  # its own, and those that are open for a moment
 MEMORY_PER_WORKER = 150 << 20  # what `import torch` takes
 FULL_SHARE = 0.9  # of a card's memory

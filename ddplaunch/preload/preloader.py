@@ -49,8 +49,9 @@ class Preloader(Starter):
                 yield lambda worker: _fork(running, ours, worker)
             running.hear(None, "waiting for the workers to be forked")
         except (EOFError, OSError) as error:
+            cause = running.describe_end()  # before it is ended by us
             self.close()
-            raise LaunchError(self._problem("the preloader is gone", running.describe_end())) from error
+            raise LaunchError(self._problem("the preloader cannot fork any more", cause)) from error
         except BaseException:  # the next attempt, if there is one, has another
             self.close()
             raise

@@ -199,8 +199,9 @@ class Supervisor:
                 case Guardian():
                     self._replace_guardian()
         now = time.monotonic()
+        is_typed = not _TERMINAL_SIGNALS.isdisjoint(received) and self._tether.is_from_terminal()
         for signum in received:
-            yield SignalReceived(signum, now, signum in _TERMINAL_SIGNALS and self._tether.is_from_terminal())
+            yield SignalReceived(signum, now, is_typed and signum in _TERMINAL_SIGNALS)
         exited += [self.workers[rank] for rank in self.state.alive if self._lacks_pidfd(rank)]
         for worker in exited:
             returncode = peek_returncode(worker.pid)

@@ -30,7 +30,9 @@ def fork_quietly(child: "Callable[[], NoReturn]") -> int:
 
 
 def open_pidfd(pid: int) -> int | None:
-    """Readable when the process is over; None on macOS and on old kernels."""
+    """Readable when the process is over; None on macOS, on old kernels, and in Pythons built for such."""
+    if not hasattr(signal, "pidfd_send_signal"):
+        return None
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -66,15 +68,18 @@ def kill_group(pgid: int) -> None:
 
 def has_members(pgid: int) -> bool:
     """Whether anybody in a process group is still running; a leader that nobody has reaped is not."""
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    state, _, group = file.read().rpartition(b")")[2].split()[:3]
-            except OSError:
-                continue
-            if int(group) == pgid and state not in (b"Z", b"X"):
-                return True
+    try:
+        names = os.listdir("/proc")
+    except OSError:  # macOS: nobody says, and nobody is waited for
+        return False
+    for name in filter(str.isdigit, names):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                state, _, group = file.read().rpartition(b")")[2].split()[:3]
+        except OSError:
+            continue
+        if int(group) == pgid and state not in (b"Z", b"X"):
+            return True
     return False
 
 

@@ -32,11 +32,12 @@ class SignalPipe:
         os.set_blocking(self._write, False)
         # No warning when full: one byte of each kind is all that is needed.
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        for signum in (*_WATCHED, signal.SIGCHLD):
+        heard = (*_WATCHED, signal.SIGCHLD)
+        for signum in heard:
             if signum == signal.SIGHUP and signal.getsignal(signum) == signal.SIG_IGN:
                 continue  # nohup
             signal.signal(signum, _note)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)  # a parent may have blocked some
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, heard)  # a parent may have blocked some
 
     def read(self) -> list[int]:
         """The signals since the last call, in order, SIGCHLD left out."""

@@ -55,7 +55,7 @@ class Starter:
 
 
 class Worker(Record):
-    """A started worker: its process, and our ends of its output (None where it is inherited)."""
+    """A started worker: its pid, and our ends of its output (None where it is inherited)."""
 
     spec: WorkerSpec
     pid: int

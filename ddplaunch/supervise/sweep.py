@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from ddplaunch.supervise.census import ProcessFacts, find_ours
 from ddplaunch.supervise.events import Work
+from ddplaunch.supervise.processes import open_pidfd
 
 LOOK_SECONDS = 0.02  # between two looks at processes that are about to go
 EMPTY_LOOKS = 3
@@ -65,17 +66,22 @@ def await_leaving(look: Callable[[], list[ProcessFacts]], deadline: float) -> li
 
 
 def _kill(process: ProcessFacts) -> None:
-    """Through a pidfd: between the look and the blow, the pid may have gone to a stranger."""
+    """Through a pidfd: between the look and the blow, the pid may have gone to a stranger.
+
+    Kernels before 5.3 have none, nor have Pythons that were built for them: there a last look has to do.
+    """
+    pidfd = open_pidfd(process.pid)
     try:
-        pidfd = os.pidfd_open(process.pid)
-    except OSError:
-        return
-    try:
-        if probe_started(process.pid) == process.started:
-            with suppress(OSError):
+        if probe_started(process.pid) != process.started:
+            return
+        with suppress(OSError):
+            if pidfd is None:
+                os.kill(process.pid, signal.SIGKILL)
+            else:
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     finally:
-        os.close(pidfd)
+        if pidfd is not None:
+            os.close(pidfd)
 
 
 def _probe_process(pid: int, marks: set[bytes]) -> ProcessFacts | None:

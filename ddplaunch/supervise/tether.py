@@ -44,7 +44,11 @@ class Tether:
 
     def is_from_terminal(self) -> bool:
         """Whether the signal that just came went to our whole process group."""
-        return self._canary is not None and self._canary.is_hit()
+        if self._canary is None or not self._canary.is_hit():
+            return False
+        self._canary = None
+        self.share_terminal()  # the next signal may come from elsewhere
+        return True
 
     def replace_guardian(self) -> None:
         """The guardian has been killed: the next one takes its place."""

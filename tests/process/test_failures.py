@@ -122,8 +122,8 @@ def test_too_few_open_files_are_refused(launch: Launch) -> None:
 
     run = launch("--nproc-per-node", "200", worker("sleep"), preexec_fn=limit)
     assert run.wait() == 3
-    assert "200 workers need 1040 open files, and only 100 are allowed" in run.err
-    most = launch("--nproc-per-node", "12", worker("fail"), "0", "exit4", preexec_fn=limit)
+    assert "200 workers need 1240 open files, and only 100 are allowed" in run.err
+    most = launch("--nproc-per-node", "10", worker("fail"), "0", "exit4", preexec_fn=limit)
     assert most.wait() == 4
     assert "first failure" in most.err
 

@@ -79,3 +79,39 @@ def test_both_ways_the_launcher_takes_its_workers_along(launch: Launch, way: dic
     run.wait_ready(2)
     run.process.kill()  # the fixture `nobody_left` sees whether somebody is
     run.wait()
+
+
+# Nor does it have pidfds, if the kernel's headers were old as well.
+WITHOUT_PIDFD = "import os, signal\ndel os.pidfd_open, signal.pidfd_send_signal\n"
+# Or it has them, and the kernel is older.
+OLD_KERNEL = """
+import os
+
+def pidfd_open(pid, flags=0):
+    raise OSError(38, "function not implemented")
+
+os.pidfd_open = pidfd_open
+"""
+
+
+@pytest.mark.parametrize("text", [WITHOUT_PIDFD, OLD_KERNEL], ids=["python", "kernel"])
+@pytest.mark.parametrize("end", ["a worker fails", "the launcher is killed"])
+def test_without_pidfds_nothing_is_left_either(launch: Launch, tmp_path: Path, text: str, end: str) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "sitecustomize.py").write_text(text)
+    env = {"PYTHONPATH": str(tmp_path / "old")}
+    script = "setsid sleep 600 & echo ready pid=$!; " + ("exit 9" if end == "a worker fails" else "sleep 600")
+    run = launch("--no-python", "--nproc-per-node", "2", "/bin/sh", "-c", script, env=env)
+    run.wait_ready(2)
+    if end == "the launcher is killed":
+        run.process.kill()
+        run.wait()  # what is left now, `nobody_left` sees
+    else:
+        assert run.wait() == 9
+        assert "first failure: rank" in run.err
+
+
+def test_a_variable_without_a_name(launch: Launch) -> None:
+    """Shells pass `=x` on; no program can be started with it from here."""
+    run = launch("--no-python", "/bin/sh", "-c", "echo fine", env={"": "x"})
+    assert (run.wait(), run.out) == (0, "fine\n"), run.err

@@ -56,17 +56,17 @@ def test_all_problems_come_together() -> None:
         "cannot find the script gone.py",
         "cannot find --wrap nsys",
         "CUDA_VISIBLE_DEVICES=0,0 names 0 twice",
-        "4 workers need 60 open files, and only 20 are allowed",
+        "4 workers need 64 open files, and only 20 are allowed",
     ]
 
 
 def test_open_files_are_raised_or_refused() -> None:
-    assert check_open_files(LimitFacts(open_files=1024, open_files_hard=4096), 300) == ([], 1540)
-    assert check_open_files(LimitFacts(open_files=1024, open_files_hard=None), 300) == ([], 1540)
+    assert check_open_files(LimitFacts(open_files=1024, open_files_hard=4096), 300) == ([], 1840)
+    assert check_open_files(LimitFacts(open_files=1024, open_files_hard=None), 300) == ([], 1840)
     assert check_open_files(LimitFacts(open_files=1024, open_files_hard=4096), 8) == ([], None)
     (problem,), raise_to = check_open_files(LimitFacts(open_files=256, open_files_hard=512), 300)
     assert (problem.what, problem.exit_code, raise_to) == (
-        "300 workers need 1540 open files, and only 512 are allowed",
+        "300 workers need 1840 open files, and only 512 are allowed",
         3,
         None,
     )
