@@ -112,7 +112,8 @@ def _call_last(state: State, at: float) -> State:
 def _is_complete(state: State, at: float) -> bool:
     if state.missing or not all(member.is_ready for member in state.members.values()):
         return False
-    return len(state.members) == state.rules.nnodes or at >= state.last_call_at
+    is_last_call_over = at >= min(state.last_call_at, state.gather_until)  # --join-timeout may be shorter
+    return len(state.members) == state.rules.nnodes or is_last_call_over
 
 
 def _start(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
@@ -185,6 +186,7 @@ def _stop(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
     uptime = float("inf") if comes_and_goes else max(0.0, first.at - state.started_at)
     obstacle = find_obstacle(rules.policy, uptime, are_clear)
     if obstacle:
+        verdict = verdicts.not_cleared(first) if first.kind == JOINED else verdict
         return leave(state, at, verdict._replace(hint=f"no restart: {obstacle}"))
     state = state._replace(restarts=state.restarts + (not comes_and_goes))
     state, farewells = dismiss(state, departing)

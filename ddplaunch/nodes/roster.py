@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from enum import Enum
+from signal import SIGTERM
 
 from ddplaunch.nodes.events import Action, SendAll
-from ddplaunch.nodes.messages import CLEAR, LEAVE, LOST, READY, START, WAIT, Orders, Status, Verdict
+from ddplaunch.nodes.messages import CLEAR, LEAVE, LOST, READY, SIGNAL, START, WAIT, Orders, Status, Verdict
 from ddplaunch.nodes.verdicts import End
 from ddplaunch.record import Record
 from ddplaunch.supervise.restart import RestartPolicy, plan_restart
@@ -154,7 +155,8 @@ def lose(state: State, member: Member, since: float) -> State:
     if is_forming or state.phase is Phase.LEAVING or member.since > state.attempt:
         return state
     end = member.end
-    if end is None or end.attempt != state.attempt:
+    is_departing = state.rules.is_elastic and member.status.interrupted == SIGTERM and member.status.node != 0
+    if end is None or end.attempt != state.attempt or (end.kind == SIGNAL and is_departing):
         end = End(LOST, since, state.attempt, member.status.node, member.status.hello.host)
     return state._replace(noticed=(*state.noticed, end))
 

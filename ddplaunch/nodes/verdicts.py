@@ -116,6 +116,13 @@ def judge_end(
             return refuse(problems)
 
 
+def not_cleared(first: End) -> Verdict:
+    """A node came, and the workers of the attempt before could not all be ended."""
+    return Verdict(
+        "node-lost", EXIT_LOST, f"{first.place} joins the run, and not every node could begin anew"
+    )
+
+
 def _lost(first: End, heartbeat_seconds: float) -> Verdict:
     reason = f"{first.place} was lost: no sign of life (--heartbeat-timeout {heartbeat_seconds:g} s)"
     hint = f"look at {first.host}: power, network, whether its launcher was killed"

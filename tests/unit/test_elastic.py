@@ -7,7 +7,7 @@ from ddplaunch.nodes import messages as m
 from ddplaunch.nodes.events import Heard, Send
 from ddplaunch.nodes.messages import Ending, Orders, Status
 from ddplaunch.nodes.roster import Phase
-from tests.unit.test_membership import History, failed
+from tests.unit.test_membership import History, account, failed
 
 
 class Elastic(History):
@@ -282,3 +282,41 @@ def test_a_node_that_cannot_start_does_not_keep_the_others_from_it() -> None:
     assert run.state.phase is Phase.GATHERING
     (answer,) = [one for one in run.actions if isinstance(one, Send)]
     assert answer.orders.stage == m.LEAVE
+
+
+def test_a_node_that_was_asked_to_end_and_vanishes_is_lost_and_the_others_go_on() -> None:
+    """A machine that somebody else needs gets SIGTERM, and is taken away before its workers are clear."""
+    run = Elastic()
+    run.say(0, m.READY)
+    run.come("a", 0.1)
+    run.come("b", 0.2)
+    for name in ("a", "b"):
+        run.tell(name, m.RUNNING, 0.5)
+    run.say(0, m.RUNNING, 0.5)
+    ending = Ending(m.SIGNAL, 0.0, signum=signal.SIGTERM)
+    run.tell("b", m.RUNNING, 5.0, interrupted=signal.SIGTERM, ending=ending)
+    run.vanish(run.seats["b"], 6.0)
+    run.clear([0], 7.0)
+    run.tell("a", m.CLEAR, 7.0, account=account(1))
+    run.pass_time(30.0)
+    assert run.orders.stage == m.START
+    assert run.orders.seats == (0, run.seats["a"])
+
+
+def test_a_join_that_cannot_be_made_is_no_success() -> None:
+    run = Elastic().start_two()
+    run.come("b", 10.0)
+    run.pass_time(14.0)
+    assert run.orders.stage == m.STOP
+    run.pass_time(200.0)  # nobody is ever clear
+    assert run.orders.stage == m.LEAVE
+    assert run.orders.verdict is not None
+    assert (run.orders.verdict.outcome, run.orders.verdict.exit_code) == ("node-lost", 5)
+
+
+def test_a_short_join_timeout_does_not_end_a_run_that_has_enough_nodes() -> None:
+    run = Elastic()
+    run.say(0, m.READY, hello=run.hello._replace(join_seconds=2.0))
+    run.come("a", 0.5)
+    run.pass_time(2.1)
+    assert run.orders.stage == m.START
