@@ -16,7 +16,11 @@ def detect_pet(where: Surroundings) -> Allocation | None:
     if environ["PET_NNODES"] in ("1", "1:1"):
         return Allocation("Kubeflow (PET_*)", sets=_OPERATOR_SETS)
     options = where.line.options
-    if not ("node_rank" in options or environ.get("PET_NODE_RANK") or environ.get("DDPLAUNCH_NODE_RANK")):
+    backend = options.get("rdzv_backend") or environ.get("PET_RDZV_BACKEND")
+    gives_ranks = ":" in environ["PET_NNODES"] or backend == "c10d"  # the run does
+    if not gives_ranks and not (
+        "node_rank" in options or environ.get("PET_NODE_RANK") or environ.get("DDPLAUNCH_NODE_RANK")
+    ):
         raise UnclearError(
             f"PET_NNODES={environ['PET_NNODES']}, and PET_NODE_RANK is not set",
             "nobody says which of the nodes this is",

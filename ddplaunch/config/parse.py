@@ -20,6 +20,12 @@ def text(value: str) -> str:
     return value
 
 
+def address(value: str) -> str:
+    """`[::1]` is how people write `::1` beside ports; nobody can look it up like that."""
+    is_wrapped = value.startswith("[") and value.endswith("]") and ":" in value
+    return text(value[1:-1] if is_wrapped else value)
+
+
 def flag(value: str) -> bool:
     lowered = value.strip().lower()
     if lowered in _YES:

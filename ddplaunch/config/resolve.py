@@ -158,13 +158,15 @@ def _apply_torchrun(
     if sources["nnodes"] == "default" and allocation is not None and "nnodes" in allocation.values:
         known["nnodes"] = allocation.values["nnodes"].value
 
-    theirs, their_sources, problems = _read_settings(TORCHRUN, options, environ)
+    said = {name: value for name, value in options.items() if value != ""}  # `--rdzv-endpoint=$UNSET`
+    theirs, their_sources, problems = _read_settings(TORCHRUN, said, environ)
     given = {name: value for name, value in theirs.items() if value is not None and value is not False}
     translated = translate(given, their_sources, environ, known)
     if given.get("run_path"):  # in torchrun, too, it wins over --no-python
         values["no_python"] = False
     for name, (value, source) in translated.values.items():
-        if sources.get(name, "default") == "default":
+        before = sources.get(name, "default")
+        if before == "default" or (source.startswith("-") and not before.startswith("-")):
             values[name], sources[name] = value, source
     return problems + list(translated.problems)
 
@@ -210,7 +212,8 @@ def _apply_standalone(values: "dict[str, Any]", sources: dict[str, str], problem
         is_flag = sources[name].startswith("--")
         if values[name] == alone or (is_flag and alone is None):
             continue
-        if is_flag and sources["standalone"].startswith("--"):
+        is_enough = name == "nnodes" and values["min_nnodes"] == 1  # 1:4 can be one
+        if is_flag and sources["standalone"].startswith("--") and not is_enough:
             problems.append(Problem(f"--standalone and {sources[name]} {values[name]} contradict each other"))
         values[name], sources[name] = alone, sources["standalone"]
     values.update(min_nnodes=0, gives_ranks=False)

@@ -43,7 +43,7 @@ SETTINGS: tuple[Setting, ...] = (
         "N",
         torchrun=True,
     ),
-    Setting("master_addr", _TOPOLOGY, parse.text, None, "Address of node 0.", "HOST", torchrun=True),
+    Setting("master_addr", _TOPOLOGY, parse.address, None, "Address of node 0.", "HOST", torchrun=True),
     Setting(
         "master_port",
         _TOPOLOGY,

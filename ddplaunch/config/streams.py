@@ -34,7 +34,7 @@ def parse_masks(value: str) -> Masks:
     """`3` is all streams of all ranks, `0:1,10:2` stdout of rank 0 and stderr of rank 10."""
     expected = "expected 0 to 3 for all local ranks, or RANK:N pairs such as 0:1,1:2"
     masks: list[tuple[int | None, int]] = []
-    for part in value.split(","):
+    for part in value.removeprefix("=").split(","):  # `-r=3`, as argparse takes it
         rank, colon, mask = part.rpartition(":")
         is_rank = rank.isascii() and rank.isdigit() if colon else "," not in value
         if not is_rank or mask not in ("0", "1", "2", "3"):

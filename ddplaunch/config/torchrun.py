@@ -57,7 +57,8 @@ def _endpoint(value: str) -> tuple[str, int | None]:
 
 
 def _pairs(value: str) -> tuple[tuple[str, str], ...]:
-    return parse.assignments(tuple(part.strip() for part in value.split(",") if part.strip()))
+    parts = [part.partition("=") for part in value.split(",") if part.strip()]
+    return parse.assignments(tuple(f"{key.strip()}{equals}{given.strip()}" for key, equals, given in parts))
 
 
 def _setting(
@@ -209,6 +210,9 @@ def _translate_rendezvous(
         return problems
     source, (host, port) = sources["rdzv_endpoint"], theirs["rdzv_endpoint"]
     take("master_addr", host, source)
+    if port == 0 and ours["min_nnodes"] == 1:  # one node is enough, and nobody else can find it
+        take("standalone", True, source)
+        return problems
     if port == 0:
         what = f"{source}: a picked port cannot be known on other nodes"
         return [*problems, Problem(what, hint="name the same port on every node")]
@@ -236,7 +240,7 @@ def _translate_conf(
 
 def _check_refused(theirs: "Mapping[str, Any]", sources: Mapping[str, str]) -> list[Problem]:
     problems = []
-    if "logs_specs" in theirs:
+    if theirs.get("logs_specs", "default") != "default":
         cause = "it is a class that torch loads into its launcher, and ddplaunch does not load torch"
         hint = "--log-dir keeps all output; --redirects and --tee choose streams as in torchrun"
         problems.append(Problem(f"{sources['logs_specs']} is not supported", cause, hint))

@@ -1,0 +1,53 @@
+"""What torchrun's users type, in the ways that its parser lets through."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from ddplaunch.cluster.detect import detect
+from ddplaunch.cluster.model import Surroundings
+from ddplaunch.config.line import CommandLine
+from ddplaunch.config.resolve import LaunchConfig, resolve
+
+
+def read(environ: Mapping[str, str] | None = None, **options: str) -> LaunchConfig:
+    return resolve(options, "train.py", (), environ or {})
+
+
+def test_a_flag_of_torchruns_wins_over_a_variable_of_ours() -> None:
+    assert read({"DDPLAUNCH_GRACE": "60"}, shutdown_timeout="5").grace == 5.0
+    assert read({"DDPLAUNCH_JOIN_TIMEOUT": "60"}, rdzv_conf="timeout=5").join_timeout == 5.0
+    options = {"nnodes": "2", "node_rank": "0", "rdzv_endpoint": "host:29500"}
+    assert read({"PET_MASTER_ADDR": "elsewhere"}, **options).master_addr == "host"
+    assert read({"PET_SHUTDOWN_TIMEOUT": "5"}, grace="7").grace == 7.0
+
+
+@pytest.mark.parametrize(("said", "meant"), [("[::1]", "::1"), ("::1", "::1"), ("host[1]", "host[1]")])
+def test_an_address_in_brackets(said: str, meant: str) -> None:
+    assert read(master_addr=said).master_addr == meant
+
+
+def test_spaces_equals_signs_and_unset_variables() -> None:
+    assert read(rdzv_conf="timeout = 5 , other=1").join_timeout == 5.0
+    streams = read(redirects="=3").streams
+    assert streams is not None
+    assert streams.redirected == ((None, 3),)
+    assert read(rdzv_endpoint="", local_ranks_filter="").streams is None
+    assert read(logs_specs="default").script == "train.py"
+
+
+@pytest.mark.parametrize(
+    "options", [{"standalone": "1"}, {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"}]
+)
+def test_a_range_from_one_on_this_machine_alone_is_one_node(options: dict[str, str]) -> None:
+    config = read(nnodes="1:4", **options)
+    assert (config.nnodes, config.node_rank, config.gives_ranks) == (1, 0, False)
+
+
+def test_an_elastic_job_of_kubeflow_needs_no_node_rank() -> None:
+    environ = {"PET_NNODES": "1:3", "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": "job-worker-0:23456"}
+    found = detect(Surroundings(environ, "job-worker-1", {}, CommandLine({}, "train.py", ())))
+    config = resolve({}, "train.py", (), environ, found)
+    assert config.cluster_problems == ()
+    assert (config.min_nnodes, config.nnodes, config.gives_ranks) == (1, 3, True)
+    assert (config.master_addr, config.control_port) == ("job-worker-0", 23456)
