@@ -40,7 +40,7 @@ def test_spaces_equals_signs_and_unset_variables() -> None:
     "options", [{"standalone": "1"}, {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"}]
 )
 def test_a_range_from_one_on_this_machine_alone_is_one_node(options: dict[str, str]) -> None:
-    config = read(nnodes="1:4", **options)
+    config = read({}, nnodes="1:4", **options)
     assert (config.nnodes, config.node_rank, config.gives_ranks) == (1, 0, False)
 
 
