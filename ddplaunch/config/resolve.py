@@ -151,7 +151,7 @@ def _apply_torchrun(
     sources: dict[str, str],
     allocation: "Allocation | None",
 ) -> list[Problem]:
-    """What is said in torchrun's words becomes ours; our own words win."""
+    """What is said in torchrun's words becomes ours; our own words win, as a rule."""
     from ddplaunch.config.torchrun import TORCHRUN, translate
 
     known = dict(values)
@@ -166,7 +166,8 @@ def _apply_torchrun(
         values["no_python"] = False
     for name, (value, source) in translated.values.items():
         before = sources.get(name, "default")
-        if before == "default" or (source.startswith("-") and not before.startswith("-")):
+        is_stronger = not before.startswith("-") or name in translated.firm
+        if before == "default" or (source.startswith("-") and is_stronger):
             values[name], sources[name] = value, source
     return problems + list(translated.problems)
 

@@ -27,6 +27,7 @@ class Translation(Record):
 
     values: "Mapping[str, tuple[Any, str]]"
     problems: tuple[Problem, ...]
+    firm: frozenset[str]  # values that hold against options of our own
 
 
 def _words(value: str) -> tuple[str, ...]:
@@ -99,7 +100,7 @@ TORCHRUN: tuple[Setting, ...] = (
              "METHOD"),
     _setting("signals_to_handle", _signals, "Accepted: all of them are passed on.", "LIST"),
     _setting("event_log_handler", parse.text, "Only null; see --summary-json.", "NAME"),
-    _setting("logs_specs", parse.text, "Refused; see --log-dir and --tee.", "NAME"),
+    _setting("logs_specs", parse.text, "Only default; see --log-dir and --tee.", "NAME"),
 )  # fmt: skip
 
 NAMES = frozenset(setting.name for setting in TORCHRUN)
@@ -130,7 +131,15 @@ def translate(
     if streams is not None:
         take("streams", streams, "torchrun's options")
     problems += _translate_rendezvous(theirs, sources, ours, take)
-    return Translation(values, tuple(problems))
+    return Translation(values, tuple(problems), _find_firm(theirs, ours))
+
+
+def _find_firm(theirs: "Mapping[str, Any]", ours: "Mapping[str, Any]") -> frozenset[str]:
+    """The endpoint is where nodes meet, whatever --master-addr and --master-port say beside it."""
+    if "rdzv_endpoint" not in theirs:
+        return frozenset()
+    is_same_port = ours["master_port"] == (theirs["rdzv_endpoint"][1] or C10D_PORT)
+    return frozenset({"master_addr", "master_port"} if is_same_port else {"master_addr"})
 
 
 def _find_overrides(theirs: "Mapping[str, Any]") -> tuple[tuple[str, str], ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ddplaunch.errors import EXIT_JOIN, Problem
-from ddplaunch.nodes.messages import Hello
+from ddplaunch.nodes.messages import Hello, name_place
 from ddplaunch.record import Record
 from ddplaunch.words import describe_seconds
 
@@ -75,9 +75,8 @@ def _differing(fields: tuple[Field, ...], first: Hello, other: Hello) -> list[Fi
 
 
 def _show_both(field: Field, first: Hello, node: int, other: Hello) -> str:
-    return (
-        f"{field.shown(first)} on node 0 ({first.host}), {field.shown(other)} on node {node} ({other.host})"
-    )
+    places = name_place(0, first.host), name_place(node, other.host)
+    return f"{field.shown(first)} on {places[0]}, {field.shown(other)} on {places[1]}"
 
 
 def _show_nodes(hello: Hello) -> str:

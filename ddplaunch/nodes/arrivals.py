@@ -2,20 +2,23 @@
 
 from ddplaunch.nodes import verdicts
 from ddplaunch.nodes.events import LOCAL, Action, Heard, Misheard, Say, Send
-from ddplaunch.nodes.messages import LEFT, SIGNAL, UNSEATED
+from ddplaunch.nodes.messages import LEFT, SIGNAL, UNSEATED, Orders, name_place
 from ddplaunch.nodes.newcomers import Decision, receive_newcomer
 from ddplaunch.nodes.roster import (
     LATE_SECONDS,
+    STOP_SECONDS,
     Member,
     Phase,
     State,
+    first_rank,
     leave,
     lose,
     orders_for,
     refusal,
     with_member,
 )
-from ddplaunch.nodes.seats import describe_full, dismiss, find_seat, may_leave
+from ddplaunch.nodes.seats import describe_full, dismiss, find_member, find_seat, may_leave
+from ddplaunch.nodes.surplus import answer_after_end, answer_waiting, may_wait, without_waiting
 from ddplaunch.nodes.verdicts import End
 
 MOST_TURNED_AWAY = 8
@@ -23,28 +26,47 @@ MOST_WARNINGS = 8
 
 
 def hear(state: State, event: Heard) -> tuple[State, tuple[Action, ...]]:
-    if event.status.node != UNSEATED:
-        return _hear_seated(state, event)
-    seat = find_seat(state, event.status)
+    status, member = event.status, find_member(state, event.status)
+    if member is not None:
+        state, actions = _hear_member(state, _at_seat(event, member.status.node), member)
+        return state, _tell_seat(actions, event, member.status.node)
+    if state.phase in (Phase.LEAVING, Phase.OVER):
+        state = without_waiting(state, status.key)
+        return state, (Send(event.peer, answer_after_end(state, status)),)
+    if event.peer == LOCAL or (status.node != UNSEATED and not state.rules.gives_ranks):
+        return _hear_newcomer(state, event, state.members.get(status.node))
+    seat = find_seat(state, status)
     if seat is None:
-        return state, (Send(event.peer, refusal(state, verdicts.refuse((describe_full(state),)))),)
-    state, actions = _hear_seated(state, event._replace(status=event.status._replace(node=seat)))
-    return state, tuple(_tell_seat(action, event.peer, seat) for action in actions)
+        return _hear_surplus(state, event)
+    state = without_waiting(state, status.key)
+    state, actions = _hear_newcomer(state, _at_seat(event, seat), state.members.get(seat))
+    return state, _tell_seat(actions, event, seat)
 
 
-def _tell_seat(action: Action, peer: bytes, seat: int) -> Action:
-    is_answer = isinstance(action, Send) and action.peer == peer
-    return Send(peer, action.orders._replace(seat=seat)) if is_answer and isinstance(action, Send) else action
+def _at_seat(event: Heard, seat: int) -> Heard:
+    return event._replace(status=event.status._replace(node=seat))
 
 
-def _hear_seated(state: State, event: Heard) -> tuple[State, tuple[Action, ...]]:
+def _tell_seat(actions: tuple[Action, ...], event: Heard, seat: int) -> tuple[Action, ...]:
+    """The answer to a node that does not know its place says it."""
+    if event.status.node == seat:
+        return actions
+    return tuple(
+        Send(action.peer, action.orders._replace(seat=seat))
+        if isinstance(action, Send) and action.peer == event.peer
+        else action
+        for action in actions
+    )
+
+
+def _hear_member(state: State, event: Heard, known: Member) -> tuple[State, tuple[Action, ...]]:
     status, peer = event.status, event.peer
-    known = state.members.get(status.node)
-    if known is None or known.status.key != status.key:
-        return _hear_newcomer(state, event, known)
     if status.number <= known.status.number:  # replayed, or overtaken by what it said since
         return state, ()
-    member = Member(status, peer, known.since, _find_end(state, known, event))
+    if known.down_since is not None and state.phase is Phase.STOPPING:  # only now it hears of the stop
+        until = event.at + status.hello.grace_seconds + STOP_SECONDS
+        state = state._replace(stop_until=max(state.stop_until, until))
+    member = Member(status, peer, known.rank, known.since, _find_end(state, known, event))
     if status.interrupted and may_leave(state, member):
         return dismiss(state, (member,))
     state = with_member(state, member)
@@ -57,31 +79,22 @@ def _find_end(state: State, known: Member, event: Heard) -> End | None:
     is_present = status.attempt == state.attempt or state.phase is Phase.GATHERING
     if status.ending is not None and is_present:
         is_news = end is None or (end.attempt, end.kind) != (status.attempt, status.ending.kind)
-        end = verdicts.date_ending(status, event.at) if is_news else end
+        end = verdicts.date_ending(status, event.at, known.name) if is_news else end
     has_none = end is None or end.attempt != state.attempt
     if status.interrupted and has_none and state.phase is Phase.RUNNING:
         # It was asked to stop just when the attempt began, and does not begin it.
-        signum = status.interrupted
-        end = End(SIGNAL, event.at, state.attempt, status.node, status.hello.host, signum=signum)
+        where = (status.node, status.hello.host, known.name)
+        end = End(SIGNAL, event.at, state.attempt, *where, signum=status.interrupted)
     return end
 
 
 def _hear_newcomer(state: State, event: Heard, known: Member | None) -> tuple[State, tuple[Action, ...]]:
     status, peer = event.status, event.peer
-    if state.phase in (Phase.LEAVING, Phase.OVER) or status.stage == LEFT:
+    if status.stage == LEFT:
         return state, (Send(peer, state.orders),)
     if status.interrupted and state.rules.is_elastic:
-        return state, (Send(peer, refusal(state, verdicts.interrupted(status))),)
-    first = state.members.get(0)
-    decision = receive_newcomer(
-        status,
-        first=status if first is None else first.status,
-        is_local=peer == LOCAL,
-        run_id=state.rules.run_id,
-        rival=known.status if known is not None and known.down_since is None else None,
-        is_forming=state.phase is Phase.GATHERING and state.attempt == 0 and not state.rules.is_elastic,
-        has_room=state.phase is Phase.GATHERING or state.may_restart or state.rules.is_elastic,
-    )
+        return state, (Send(peer, _dismissal(state, event)),)
+    decision = _decide(state, event, known)
     if decision.problems and decision.concerns_all:
         state, actions = leave(state, event.at, verdicts.refuse(decision.problems), LATE_SECONDS)
         return state, (Send(peer, state.orders), *actions)
@@ -89,15 +102,68 @@ def _hear_newcomer(state: State, event: Heard, known: Member | None) -> tuple[St
         return state, (Send(peer, refusal(state, verdicts.refuse(decision.problems))),)
     if known is not None:  # it was started again: the one before is lost
         state = lose(state, known, known.down_since or event.at)
-    return _admit(state, event, decision)
+    return _admit(
+        state, event, decision, first_rank(state.rules, status.node) if known is None else known.rank
+    )
 
 
-def _admit(state: State, event: Heard, decision: Decision) -> tuple[State, tuple[Action, ...]]:
+def _decide(state: State, event: Heard, known: Member | None) -> Decision:
+    first = state.members.get(0)
+    return receive_newcomer(
+        event.status,
+        first=event.status if first is None else first.status,
+        is_local=event.peer == LOCAL,
+        run_id=state.rules.run_id,
+        rival=known.status if known is not None and known.down_since is None else None,
+        is_forming=state.phase is Phase.GATHERING and state.attempt == 0 and not state.rules.is_elastic,
+        has_room=state.phase is Phase.GATHERING or state.may_restart or state.rules.is_elastic,
+    )
+
+
+def _dismissal(state: State, event: Heard) -> Orders:
+    status = event.status
+    place = name_place(first_rank(state.rules, status.node), status.hello.host)
+    return refusal(state, verdicts.interrupted(place, status.interrupted))
+
+
+def _hear_surplus(state: State, event: Heard) -> tuple[State, tuple[Action, ...]]:
+    """All places are taken: it waits for one if nodes come and go, or if one seems to be gone."""
+    status, peer = event.status, event.peer
+    came = next((one.at for one in state.queue if one.status.key == status.key), event.at)
+    state = without_waiting(state, status.key)
+    if status.stage == LEFT:
+        return state, (Send(peer, state.orders),)
+    if status.interrupted:
+        return state, (Send(peer, _dismissal(state, event)),)
+    problems = _decide(state, event, None).problems if may_wait(state) else (describe_full(state),)
+    if problems:
+        return state, (Send(peer, refusal(state, verdicts.refuse(problems))),)
+    state = state._replace(queue=(*state.queue, event._replace(at=came)))
+    return state, (Send(peer, answer_waiting(state)),)
+
+
+def seat_waiting(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
+    """Nodes that waited for a place: one is free, or there will be none for them."""
+    actions: tuple[Action, ...] = ()
+    for one in state.queue if state.phase not in (Phase.LEAVING, Phase.OVER) else ():
+        if find_seat(state, one.status) is not None:
+            state, answers = hear(state, one._replace(at=at))
+        elif at >= one.at + one.status.hello.join_seconds or not may_wait(state):
+            state = without_waiting(state, one.status.key)
+            answers = (Send(one.peer, refusal(state, verdicts.refuse((describe_full(state),)))),)
+        else:
+            continue
+        actions += answers
+    return state, actions
+
+
+def _admit(state: State, event: Heard, decision: Decision, rank: int) -> tuple[State, tuple[Action, ...]]:
     status, at = event.status, event.at
     is_early = state.phase is Phase.GATHERING
-    end = verdicts.date_ending(status, at) if status.ending is not None and is_early else None
+    place = name_place(rank, status.hello.host)
+    end = verdicts.date_ending(status, at, place) if status.ending is not None and is_early else None
     since = state.attempt if is_early else state.attempt + 1
-    member = Member(status, event.peer, since, end)
+    member = Member(status, event.peer, rank, since, end)
     state = with_member(state, member)
     if is_early and state.attempt == 0:
         state = state._replace(gather_until=min(state.gather_until, at + status.hello.join_seconds))
@@ -115,6 +181,7 @@ def mishear(state: State, event: Misheard) -> tuple[Action, ...]:
 
 def miss(state: State, peer: bytes, at: float) -> State:
     """A connection is gone; whose it was has a while to come back."""
+    state = state._replace(queue=tuple(one for one in state.queue if one.peer != peer))
     for member in state.members.values():
         if member.peer == peer and peer != LOCAL and member.down_since is None:
             return with_member(state, member._replace(down_since=at))

@@ -96,7 +96,7 @@ class Company:
         return notices
 
     def _obey(self, orders: Orders) -> None:
-        if orders.seat != UNSEATED and self.status.node == UNSEATED:
+        if orders.seat not in (UNSEATED, self.status.node):
             self.tell(node=orders.seat)
         if self.status.run_id not in ("", orders.run_id):
             if self.status.stage not in (messages.LOOKING, messages.READY):

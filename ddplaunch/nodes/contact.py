@@ -79,7 +79,13 @@ class Elapsed(Record):
     at: float
 
 
-Event = Scouted | Shaken | NotShaken | Broken | Understood | Elapsed
+class Postponed(Record):
+    """Somebody is there who takes leave of the run before: ours is not there yet."""
+
+    at: float
+
+
+Event = Scouted | Shaken | NotShaken | Broken | Understood | Postponed | Elapsed
 
 # --- actions ----------------------------------------------------------------------------------------
 
@@ -90,6 +96,10 @@ class SendScout(Record):
 
 class Call(Record):
     address: str
+
+
+class HangUp(Record):
+    pass
 
 
 class SayAgain(Record):
@@ -108,7 +118,7 @@ class Miss(Record):
     reason: str
 
 
-Action = SendScout | Call | SayAgain | GiveUp | Miss
+Action = SendScout | Call | HangUp | SayAgain | GiveUp | Miss
 
 
 class State(Record):
@@ -159,6 +169,8 @@ def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
             return state._replace(phase=Phase.CALLING), ()
         case Understood():
             return state._replace(is_understood=True, stranger_at=None, trouble=""), ()
+        case Postponed(at=at):
+            return _postponed(state, at)
         case Elapsed(at=at):
             return _elapsed(state, at)
 
@@ -201,6 +213,11 @@ def _not_shaken(state: State, event: NotShaken) -> tuple[State, tuple[Action, ..
     else:
         trouble, patience = "it answers, and then hangs up", STRANGER_SECONDS
     return state._replace(trouble=trouble, stranger_at=state.stranger_at or event.at + patience), ()
+
+
+def _postponed(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
+    state = state._replace(phase=Phase.LOOKING, look_at=at + LOOK_AGAIN_SECONDS, stranger_at=None)
+    return state._replace(is_shaken=False, trouble="the run before is still ending there"), (HangUp(),)
 
 
 def _elapsed(state: State, at: float) -> tuple[State, tuple[Action, ...]]:

@@ -19,6 +19,7 @@ from ddplaunch.nodes.events import (
 from ddplaunch.nodes.link import News, Notice
 from ddplaunch.nodes.messages import Orders, Status, is_sane
 from ddplaunch.nodes.roster import Phase, Rules, State, begin, orders_for
+from ddplaunch.nodes.surplus import answer_waiting
 from ddplaunch.nodes.wire import BadMessageError, decode, encode
 
 # A connection that broke may take the library a moment to take note of everywhere.
@@ -110,6 +111,9 @@ class Hub:
                 continue
             if not self._router.send(member.peer, encode(orders_for(self._state, member))):
                 self._step(Vanished(member.peer, now))
+        for one in self._state.queue:
+            if not self._router.send(one.peer, encode(answer_waiting(self._state))):
+                self._step(Vanished(one.peer, now))
 
     def _step(self, event: Event) -> None:
         self._state, actions = membership.step(self._state, event)

@@ -71,6 +71,7 @@ def _open_hub(
         heartbeat_seconds=config.heartbeat_timeout,
         stall_seconds=config.stall_timeout or 0.0,
         policy=RestartPolicy(config.max_restarts, config.min_uptime, config.restart_backoff),
+        gives_ranks=config.gives_ranks,
         min_nnodes=config.min_nnodes,
         last_call_seconds=config.last_call,
         master_port=master_port,

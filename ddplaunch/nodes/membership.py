@@ -10,7 +10,7 @@ Every member says where it stands; what follows from that is said to all of them
 """
 
 from ddplaunch.nodes import verdicts
-from ddplaunch.nodes.arrivals import hear, mishear, miss, turn_away
+from ddplaunch.nodes.arrivals import hear, mishear, miss, seat_waiting, turn_away
 from ddplaunch.nodes.events import LOCAL, Action, Elapsed, Event, Heard, Misheard, TurnedAway, Vanished
 from ddplaunch.nodes.messages import (
     CLEAR,
@@ -29,12 +29,20 @@ from ddplaunch.nodes.messages import (
     Seen,
     Verdict,
 )
-from ddplaunch.nodes.roster import LATE_SECONDS, REMIND_SECONDS, Member, Phase, State, leave, lose, order
-from ddplaunch.nodes.seats import dismiss, find_departing, find_newcomer
+from ddplaunch.nodes.roster import (
+    LATE_SECONDS,
+    REMIND_SECONDS,
+    STOP_SECONDS,
+    Member,
+    Phase,
+    State,
+    leave,
+    lose,
+    order,
+)
+from ddplaunch.nodes.seats import assign_ranks, dismiss, find_departing, find_newcomer
 from ddplaunch.nodes.verdicts import End
 from ddplaunch.supervise.restart import find_obstacle, plan_restart
-
-STOP_SECONDS = 7.0  # beyond the grace: SIGKILL, the sweep, the last words
 
 
 def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
@@ -51,6 +59,9 @@ def step(state: State, event: Event) -> tuple[State, tuple[Action, ...]]:
             return turn_away(state, address)
         case Elapsed(at=at):
             state = _lose_silent_members(state, at)
+    if state.queue:
+        state, answers = seat_waiting(state, event.at)
+        actions += answers
     state, further = _advance(state, event.at)
     return state, actions + further
 
@@ -81,7 +92,7 @@ def _gather(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
     members = state.members.values()
     for member in members:
         if member.status.interrupted:
-            return leave(state, at, verdicts.interrupted(member.status))
+            return leave(state, at, verdicts.interrupted(member.name, member.status.interrupted))
         if member.end is not None and member.end.kind in (PROBLEM, TIMEOUT):
             return leave(state, at, verdicts.judge_end(member.end, {}), LATE_SECONDS)
     state = _call_last(state, at)
@@ -117,9 +128,9 @@ def _is_complete(state: State, at: float) -> bool:
 
 
 def _start(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
-    seats = tuple(sorted(state.members))
+    seats = assign_ranks(state.members)
     nprocs = tuple(state.members[node].status.hello.nproc for node in seats)
-    members = {node: member._replace(end=None) for node, member in state.members.items()}
+    members = {node: state.members[node]._replace(rank=rank, end=None) for rank, node in enumerate(seats)}
     state = state._replace(phase=Phase.RUNNING, started_at=at, members=members, noticed=())
     state = state._replace(last_call_at=0.0)
     orders = state.orders._replace(
@@ -143,7 +154,7 @@ def _run(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
     if all(is_here and status.stage == DONE for status, is_here in stages):
         return leave(state, at, verdicts.SUCCESS)
     if all(is_here and (status.is_silent or status.stage == DONE) for status, is_here in stages):
-        stalled = End(STALLED, at, state.attempt, 0, "")
+        stalled = End(STALLED, at, state.attempt, 0, "", "")
         return _begin_stop(state._replace(noticed=(stalled,)), at, stalled)
     return state, ()
 
@@ -179,9 +190,9 @@ def _stop(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
     pause = 0.0 if comes_and_goes else pause
     if pause is None:
         return leave(state, at, verdict)
-    asked = next((status for status in statuses if status.interrupted), None)
+    asked = next((member for member in state.members.values() if member.status.interrupted), None)
     if asked is not None and not departing:
-        return leave(state, at, verdicts.interrupted(asked))
+        return leave(state, at, verdicts.interrupted(asked.name, asked.status.interrupted))
     are_clear = not busy and all(account.is_clear for account in accounts.values())
     uptime = float("inf") if comes_and_goes else max(0.0, first.at - state.started_at)
     obstacle = find_obstacle(rules.policy, uptime, are_clear)
@@ -252,23 +263,24 @@ def _wait_for_leavers(state: State, at: float) -> State:
     away = [member for member in others if member.status.stage != LEFT]
     if any(member.down_since is not None for member in away):
         return state._replace(leave_until=at + state.rules.patience_seconds)
-    if away and at < state.leave_until:
+    if (away or state.queue) and at < state.leave_until:
         return state
     return state if state.stay_until else state._replace(phase=Phase.OVER)
 
 
 def _with_seen(state: State) -> State:
+    statuses = {member.rank: member.status for member in state.members.values()}
+    if state.rules.gives_ranks:
+        statuses = dict(enumerate(state.members[node].status for node in assign_ranks(state.members)))
     seen = tuple(
-        Seen(node, member.status.hello.host, member.status.round_trip)
-        for node, member in sorted(state.members.items())
+        Seen(rank, status.hello.host, status.round_trip) for rank, status in sorted(statuses.items())
     )
     return state._replace(orders=state.orders._replace(seen=seen))
 
 
 def _describe_waiting(state: State) -> str:
-    ready = {node: member for node, member in state.members.items() if member.is_ready}
-    hosts = {node: member.status.hello.host for node, member in ready.items()}
-    if state.rules.is_elastic:
-        return verdicts.describe_gathering(len(ready), state.rules.least, state.rules.nnodes, hosts)
+    ready = {node: one.status.hello.host for node, one in state.members.items() if one.is_ready}
+    if state.rules.gives_ranks:
+        return verdicts.describe_gathering(list(ready.values()), state.rules.least, state.rules.nnodes)
     absent = [node for node in range(state.rules.nnodes) if node not in ready]
-    return verdicts.describe_waiting(absent, hosts)
+    return verdicts.describe_waiting(absent, ready)

@@ -134,6 +134,12 @@ WAIT = "wait"
 START = "start"
 STOP = "stop"
 LEAVE = "leave"
+LATER = "later"  # the run that ends here is not the one it has come for
+
+
+def name_place(node: int, host: str) -> str:
+    """`node 2 (n2)`, or just its host while it has no node rank."""
+    return host if node == UNSEATED else f"node {node} ({host})"
 
 
 class Cause(Record):

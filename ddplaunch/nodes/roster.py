@@ -4,8 +4,21 @@ from collections.abc import Mapping
 from enum import Enum
 from signal import SIGTERM
 
-from ddplaunch.nodes.events import Action, SendAll
-from ddplaunch.nodes.messages import CLEAR, LEAVE, LOST, READY, SIGNAL, START, WAIT, Orders, Status, Verdict
+from ddplaunch.nodes.events import Action, Heard, SendAll
+from ddplaunch.nodes.messages import (
+    CLEAR,
+    LEAVE,
+    LOST,
+    READY,
+    SIGNAL,
+    START,
+    UNSEATED,
+    WAIT,
+    Orders,
+    Status,
+    Verdict,
+    name_place,
+)
 from ddplaunch.nodes.verdicts import End
 from ddplaunch.record import Record
 from ddplaunch.supervise.restart import RestartPolicy, plan_restart
@@ -14,6 +27,9 @@ REMIND_SECONDS = 5.0  # between two lines about who is missing
 LATE_SECONDS = (
     3.0  # for nodes that have not come yet to hear why they need not, where it is not their absence
 )
+
+
+STOP_SECONDS = 7.0  # beyond the grace: SIGKILL, the sweep, the last words
 
 
 class Phase(Enum):
@@ -33,6 +49,7 @@ class Rules(Record):
     heartbeat_seconds: float
     stall_seconds: float
     policy: RestartPolicy
+    gives_ranks: bool = False  # to nodes that have none
     min_nnodes: int = 0  # 0: all of them are needed
     last_call_seconds: float = 0.0  # for more nodes than needed, or one that came to a running attempt
     master_port: int = 0  # where workers meet, if only node 0 knows; 0: everybody does
@@ -51,6 +68,7 @@ class Member(Record):
 
     status: Status
     peer: bytes
+    rank: int  # its node rank; UNSEATED before the run has given it one
     since: int = 0  # the first attempt it takes part in
     end: End | None = None  # why its attempt ends, by node 0's clock
     down_since: float | None = None
@@ -62,7 +80,7 @@ class Member(Record):
 
     @property
     def name(self) -> str:
-        return f"node {self.status.node} ({self.status.hello.host})"
+        return name_place(self.rank, self.status.hello.host)
 
 
 class State(Record):
@@ -83,6 +101,7 @@ class State(Record):
     stay_until: float = 0.0  # for latecomers
     noticed: tuple[End, ...] = ()  # of this attempt, and of no present member: lost nodes, a stall
     turned_away: tuple[str, ...] = ()
+    queue: tuple[Heard, ...] = ()  # nodes that wait for a place, as they first came
 
     @property
     def deadline(self) -> float | None:
@@ -91,6 +110,8 @@ class State(Record):
             return None
         down = [member.down_since for member in self.members.values() if member.down_since is not None]
         times = [since + self.rules.patience_seconds for since in down]
+        if self.phase is not Phase.LEAVING:
+            times += [one.at + one.status.hello.join_seconds for one in self.queue]
         if self.phase is Phase.GATHERING:
             times += [self.gather_until, self.remind_at]
             times += [self.start_at] if self.start_at and not self.missing else []
@@ -132,6 +153,11 @@ def begin(rules: Rules, at: float, join_seconds: float) -> State:
     return State(rules, {}, orders, at + join_seconds, at + REMIND_SECONDS / 2)  # before anybody says it
 
 
+def first_rank(rules: Rules, node: int) -> int:
+    """The node rank of whoever comes to this place, as far as it is known then."""
+    return UNSEATED if rules.gives_ranks and node != 0 else node
+
+
 def orders_for(state: State, member: Member) -> Orders:
     """A node that came in the middle of an attempt waits for the next one."""
     waits = state.orders.stage == START and member.since > state.attempt
@@ -157,7 +183,7 @@ def lose(state: State, member: Member, since: float) -> State:
     end = member.end
     is_departing = state.rules.is_elastic and member.status.interrupted == SIGTERM and member.status.node != 0
     if end is None or end.attempt != state.attempt or (end.kind == SIGNAL and is_departing):
-        end = End(LOST, since, state.attempt, member.status.node, member.status.hello.host)
+        end = End(LOST, since, state.attempt, member.status.node, member.status.hello.host, member.name)
     return state._replace(noticed=(*state.noticed, end))
 
 
@@ -166,8 +192,10 @@ def order(state: State, orders: Orders) -> tuple[State, tuple[Action, ...]]:
     if orders.stage != START:
         orders = orders._replace(nprocs=(), seats=())
     orders = orders._replace(number=state.orders.number + 1)
-    peers = tuple(member.peer for member in state.members.values() if member.down_since is None)
-    return state._replace(orders=orders), (SendAll(peers, orders),)
+    peers = [member.peer for member in state.members.values() if member.down_since is None]
+    if orders.stage == LEAVE:
+        peers += [one.peer for one in state.queue]
+    return state._replace(orders=orders), (SendAll(tuple(peers), orders),)
 
 
 def leave(

@@ -1,34 +1,59 @@
 """Places in a run that gives out node ranks itself, and nodes that come and go. [pure]
 
-A place is kept as long as its node is there. The node ranks of an attempt are the places that are taken,
-without gaps: a node that stays keeps its rank unless one before it is gone.
+A place is kept as long as its node is there, and nobody sees it. The node ranks of an attempt have no gaps:
+node 0 is the one at the master's address, the others come in the order of their hosts, and whoever stays
+keeps its rank as long as there are enough nodes for it.
 """
 
+import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ddplaunch.errors import EXIT_JOIN, Problem
 from ddplaunch.nodes import verdicts
 from ddplaunch.nodes.events import Action, Send
-from ddplaunch.nodes.messages import DONE, JOINED, Status
+from ddplaunch.nodes.messages import DONE, JOINED, UNSEATED, Status
 from ddplaunch.nodes.roster import Member, Phase, State, refusal
 from ddplaunch.nodes.verdicts import End
 
 
+def find_member(state: State, status: Status) -> Member | None:
+    """Who says this, if it is known: at the place it speaks of, or wherever it was put."""
+    known = state.members.get(status.node)
+    if known is not None and known.status.key == status.key:
+        return known
+    members = state.members.values() if state.rules.gives_ranks else ()
+    return next((member for member in members if member.status.key == status.key), None)
+
+
 def find_seat(state: State, status: Status) -> int | None:
-    """The place of a node that says it has none: the one it was given before, or the first that is free.
+    """A place for a newcomer: the first that is free.
 
     A launcher that was killed and started again is another one; where the connection to the one before is
     broken, its host tells that it comes in its place.
     """
     for member in state.members.values():
-        if member.status.key == status.key:
-            return member.status.node
-    for member in state.members.values():
         if member.down_since is not None and member.status.hello.host == status.hello.host:
             return member.status.node
     free = [node for node in range(1, state.rules.nnodes) if node not in state.members]
     return free[0] if free else None
+
+
+def assign_ranks(members: Mapping[int, Member]) -> tuple[int, ...]:
+    """The places in the order of their node ranks."""
+    count = len(members)
+    kept = {member.rank: node for node, member in members.items() if UNSEATED < member.rank < count}
+    others = sorted(members.keys() - kept.values(), key=lambda node: _order_of(members[node]))
+    gaps = (rank for rank in range(count) if rank not in kept)
+    ranks = {**kept, **dict(zip(gaps, others, strict=True))}
+    return tuple(ranks[rank] for rank in range(count))
+
+
+def _order_of(member: Member) -> tuple[bool, int, list[tuple[int, str]], int]:
+    """Who had a rank comes before newcomers; n2 before n10."""
+    parts = re.split(r"(\d+)", member.status.hello.host)
+    host = [(len(part.lstrip("0")) if part.isdecimal() else 0, part) for part in parts]
+    return member.rank == UNSEATED, member.rank, host, member.status.node
 
 
 def describe_full(state: State) -> Problem:
@@ -49,7 +74,7 @@ def find_newcomer(state: State, at: float) -> End | None:
     if not waiting:
         return None
     status = waiting[0].status
-    return End(JOINED, at, state.attempt, status.node, status.hello.host)
+    return End(JOINED, at, state.attempt, status.node, status.hello.host, waiting[0].name)
 
 
 def may_leave(state: State, member: Member) -> bool:
@@ -77,6 +102,7 @@ def dismiss(state: State, leavers: Sequence[Member]) -> tuple[State, tuple[Actio
     gone = {member.status.node for member in leavers}
     members = {node: member for node, member in state.members.items() if node not in gone}
     farewells = tuple(
-        Send(member.peer, refusal(state, verdicts.interrupted(member.status))) for member in leavers
+        Send(member.peer, refusal(state, verdicts.interrupted(member.name, member.status.interrupted)))
+        for member in leavers
     )
     return state._replace(members=members), farewells

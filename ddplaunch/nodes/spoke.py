@@ -4,9 +4,9 @@ import time
 
 from ddplaunch.nodes import contact
 from ddplaunch.nodes.channel import Dealer, Linked, Unlinked
-from ddplaunch.nodes.contact import Call, Event, GiveUp, Miss, SayAgain, Scouted, SendScout, Terms
+from ddplaunch.nodes.contact import Call, Event, GiveUp, HangUp, Miss, SayAgain, Scouted, SendScout, Terms
 from ddplaunch.nodes.link import News, NoContact, NodeZeroLost
-from ddplaunch.nodes.messages import Orders, Status
+from ddplaunch.nodes.messages import LATER, Orders, Status
 from ddplaunch.nodes.scout import Scout
 from ddplaunch.nodes.wire import BadMessageError, decode, encode
 
@@ -89,6 +89,9 @@ class Spoke:
                 orders = decode(message.frames[-1], Orders)
             except BadMessageError:
                 continue
+            if orders.stage == LATER:
+                self._step(contact.Postponed(now))
+                return
             self._measure(now)
             self._step(contact.Understood(now))
             self._news.append(orders)
@@ -120,6 +123,10 @@ class Spoke:
                         self._dealer.close()
                     heartbeat = self._terms.heartbeat_seconds
                     self._dealer = Dealer(address, self._terms.port, self._token, heartbeat)
+                case HangUp():
+                    if self._dealer is not None:
+                        self._dealer.close()
+                    self._dealer = None
                 case SayAgain():
                     self.ask()
                 case GiveUp(problem=problem):

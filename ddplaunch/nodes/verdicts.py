@@ -29,19 +29,16 @@ class End(Record):
     kind: str
     at: float
     attempt: int
-    node: int
+    node: int  # its place
     host: str
+    place: str  # as it is called
     rank: int = -1
     returncode: int = 0
     signum: int = 0
     problems: tuple[Problem, ...] = ()
 
-    @property
-    def place(self) -> str:
-        return f"node {self.node} ({self.host})"
 
-
-def date_ending(status: Status, at: float) -> End:
+def date_ending(status: Status, at: float, place: str) -> End:
     """Age, not time of day, travels: clocks of machines differ, and the message may have been waiting."""
     ending = status.ending
     assert ending is not None
@@ -51,6 +48,7 @@ def date_ending(status: Status, at: float) -> End:
         status.attempt,
         status.node,
         status.hello.host,
+        place,
         ending.rank,
         ending.returncode,
         ending.signum,
@@ -100,7 +98,7 @@ def judge_end(
             failure = _find_failure(first, accounts)
             return Verdict("worker-failed", exit_code_of(first.returncode), reason, failure)
         case messages.SIGNAL:
-            return _interrupted(first.place, first.signum)
+            return interrupted(first.place, first.signum)
         case messages.TIMEOUT:
             return Verdict("timeout", EXIT_TIMEOUT, f"--timeout was reached on {first.place}")
         case messages.STALLED:
@@ -145,11 +143,7 @@ def _find_failure(first: End, accounts: Mapping[int, Account]) -> Failure | None
     return failure._replace(same=tuple(sorted((*failure.same, *same))))
 
 
-def interrupted(status: Status) -> Verdict:
-    return _interrupted(f"node {status.node} ({status.hello.host})", status.interrupted)
-
-
-def _interrupted(place: str, signum: int) -> Verdict:
+def interrupted(place: str, signum: int) -> Verdict:
     return Verdict("interrupted", 128 + signum, f"{place} received {describe_signal(signum)}")
 
 
@@ -182,9 +176,10 @@ def not_all_came(waiting: str, noticed: Sequence[End], turned_away: Sequence[str
     return refuse((problem,))
 
 
-def describe_gathering(ready: int, least: int, most: int, hosts: Mapping[int, str]) -> str:
-    """`waiting for 1 more node (have 0 host-a)`, or for as many as may still come."""
-    short, here = least - ready, _list_hosts(hosts)
+def describe_gathering(hosts: Sequence[str], least: int, most: int) -> str:
+    """`waiting for 1 more node (have host-a)`, or for as many as may still come."""
+    ready, here = len(hosts), _list_hosts(hosts)
+    short = least - ready
     if short > 0:
         return f"waiting for {short} more {'node' if short == 1 else 'nodes'} (have {here})"
     return f"starting soon with {ready} of at most {most} nodes (have {here})"
@@ -193,13 +188,13 @@ def describe_gathering(ready: int, least: int, most: int, hosts: Mapping[int, st
 def describe_waiting(absent: Sequence[int], hosts: Mapping[int, str]) -> str:
     """`waiting for node 2 (have 0 host-a, 1 host-b)`."""
     noun = "node" if len(absent) == 1 else "nodes"
-    return f"waiting for {noun} {describe_runs(absent, ', ')} (have {_list_hosts(hosts)})"
+    here = _list_hosts([f"{node} {host}" for node, host in sorted(hosts.items())])
+    return f"waiting for {noun} {describe_runs(absent, ', ')} (have {here})"
 
 
-def _list_hosts(hosts: Mapping[int, str]) -> str:
-    here = [f"{node} {host}" for node, host in sorted(hosts.items())]
-    more = f" and {len(here) - MOST_NAMED} more" if len(here) > MOST_NAMED else ""
-    return ", ".join(here[:MOST_NAMED]) + more or "none"
+def _list_hosts(hosts: Sequence[str]) -> str:
+    more = f" and {len(hosts) - MOST_NAMED} more" if len(hosts) > MOST_NAMED else ""
+    return ", ".join(hosts[:MOST_NAMED]) + more or "none"
 
 
 def describe_busy(names: Mapping[str, Sequence[str]]) -> str:

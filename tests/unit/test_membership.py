@@ -38,7 +38,7 @@ class History:
     def __init__(self, max_restarts: int = 0, backoff: float = 0.0, least: int = 0) -> None:
         policy = RestartPolicy(max_restarts, 0.0, backoff)
         self.hello = HELLO._replace(max_restarts=max_restarts, min_nnodes=least, gives_ranks=least > 0)
-        self.state: State = begin(Rules("run", 3, 12.0, 15.0, 5.0, policy, least, 3.0), 0.0, 600.0)
+        self.state: State = begin(Rules("run", 3, 12.0, 15.0, 5.0, policy, least > 0, least, 3.0), 0.0, 600.0)
         self.numbers: dict[tuple[int, str], int] = {}
         self.actions: tuple[Action, ...] = ()
         self.at = 0.0

@@ -22,6 +22,16 @@ def test_a_flag_of_torchruns_wins_over_a_variable_of_ours() -> None:
     assert read({"PET_SHUTDOWN_TIMEOUT": "5"}, grace="7").grace == 7.0
 
 
+def test_the_endpoint_is_where_nodes_meet_whatever_is_said_beside_it() -> None:
+    said = {"nnodes": "2", "rdzv_backend": "c10d", "rdzv_endpoint": "host:29500", "master_addr": "127.0.0.1"}
+    config = read({}, **said, master_port="29500")  # as many scripts say it twice
+    assert (config.master_addr, config.control_port, config.master_port) == ("host", 29500, 0)
+    config = read({}, **said, master_port="29600")  # a port that a firewall lets through
+    assert (config.master_addr, config.control_port, config.master_port) == ("host", 29500, 29600)
+    config = read({}, nnodes="2", node_rank="1", rdzv_endpoint="host:29500", master_addr="elsewhere")
+    assert (config.master_addr, config.master_port) == ("host", 29500)
+
+
 @pytest.mark.parametrize(("said", "meant"), [("[::1]", "::1"), ("::1", "::1"), ("host[1]", "host[1]")])
 def test_an_address_in_brackets(said: str, meant: str) -> None:
     assert read(master_addr=said).master_addr == meant
