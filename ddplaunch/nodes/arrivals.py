@@ -23,6 +23,7 @@ from ddplaunch.nodes.verdicts import End
 
 MOST_TURNED_AWAY = 8
 MOST_WARNINGS = 8
+MOST_WAITING = 1000  # anybody may write to the port
 
 
 def hear(state: State, event: Heard) -> tuple[State, tuple[Action, ...]]:
@@ -135,7 +136,8 @@ def _hear_surplus(state: State, event: Heard) -> tuple[State, tuple[Action, ...]
         return state, (Send(peer, state.orders),)
     if status.interrupted:
         return state, (Send(peer, _dismissal(state, event)),)
-    problems = _decide(state, event, None).problems if may_wait(state) else (describe_full(state),)
+    waits = may_wait(state) and len(state.queue) < MOST_WAITING
+    problems = _decide(state, event, None).problems if waits else (describe_full(state),)
     if problems:
         return state, (Send(peer, refusal(state, verdicts.refuse(problems))),)
     state = state._replace(queue=(*state.queue, event._replace(at=came)))

@@ -197,8 +197,8 @@ def test_a_waiting_newcomer_that_is_interrupted_leaves_alone() -> None:
     assert sorted(run.state.members) == [0, 1]
 
 
-def start_three() -> Elastic:
-    run = Elastic()
+def start_three(run: Elastic | None = None) -> Elastic:
+    run = run or Elastic()
     run.say(0, m.READY)
     for name in ("a", "b"):
         run.come(name, 0.1)

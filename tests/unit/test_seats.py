@@ -132,7 +132,7 @@ def test_a_node_too_many_that_does_not_fit_or_vanishes_or_is_interrupted_waits_n
 
 
 def test_without_an_elastic_range_one_too_many_is_refused_at_once_unless_a_node_seems_lost() -> None:
-    run = gives_ranks(max_restarts=1)
+    run = start_three(gives_ranks(max_restarts=1))
     assert run.come("c", 2.0).stage == m.LEAVE
     run.vanish(1, 3.0)
     assert run.come("d", 4.0).stage == m.WAIT
@@ -145,19 +145,11 @@ def gives_ranks(max_restarts: int = 0) -> Elastic:
     run = Elastic(max_restarts)
     run.hello = run.hello._replace(min_nnodes=0)
     run.state = run.state._replace(rules=run.state.rules._replace(min_nnodes=0))
-    run.say(0, m.READY)
-    for name in ("a", "b"):
-        run.come(name, 0.5)
-    run.say(0, m.RUNNING, 1.0)
-    for name in ("a", "b"):
-        run.tell(name, m.RUNNING, 1.0)
     return run
 
 
 def test_a_node_whose_place_was_given_away_while_the_run_forms_is_given_another() -> None:
-    run = Elastic()
-    run.hello = run.hello._replace(min_nnodes=0)
-    run.state = run.state._replace(rules=run.state.rules._replace(min_nnodes=0))
+    run = gives_ranks()
     run.say(0, m.READY)
     assert run.come("a", 0.5).seat == 1
     run.vanish(1, 1.0)
