@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ddplaunch.nodes.messages import Orders
     from ddplaunch.nodes.together import Together
     from ddplaunch.output.console import Console
+    from ddplaunch.output.logs import LogBook
     from ddplaunch.report.model import AttemptRecord, RunResult
     from ddplaunch.supervise.loop import Supervisor
 
@@ -57,6 +58,7 @@ class Job:
         self._attempts: tuple[AttemptRecord, ...] = ()
         self._number, self._restarts = setting.first_attempt, setting.first_restarts
         self._console: Console | None = None
+        self._logs: LogBook | None = None  # of the present attempt
         self._oom_kills: int | None = None
         self._result: RunResult | None = None  # of the last attempt
 
@@ -160,7 +162,6 @@ class Job:
         import gc
 
         from ddplaunch.output.console import open_console
-        from ddplaunch.output.logs import LogBook
         from ddplaunch.output.pump import Pump
         from ddplaunch.supervise.loop import Supervisor
         from ddplaunch.supervise.processes import probe_oom_kills
@@ -172,13 +173,7 @@ class Job:
         self._oom_kills = probe_oom_kills()
         ranks = frozenset(worker.spec.rank for worker in workers)
         config, plan, company = self._config, self._plan, self._company
-        logs: LogBook | None = None
-        if plan.splits_logs and plan.log_directory is not None and config.streams is not None:
-            from ddplaunch.output.split import SplitLogBook
-
-            logs = SplitLogBook(plan.log_directory, self._exported_number, config.streams.filters)
-        elif plan.log_directory is not None:
-            logs = LogBook(plan.log_directory, self._exported_number, config.log_max_bytes)
+        logs = self._logs = self._open_logs()
         is_shared = company is not None
         state = begin(ranks, begun_at, config.grace, config.stall_timeout, self._timeout_at, is_shared)
         return Supervisor(
@@ -192,6 +187,19 @@ class Job:
             company,
         )
 
+    def _open_logs(self) -> "LogBook | None":
+        """The files of this attempt, if any are kept."""
+        directory, streams = self._plan.log_directory, self._config.streams
+        if directory is None:
+            return None
+        if self._plan.splits_logs and streams is not None:
+            from ddplaunch.output.split import SplitLogBook
+
+            return SplitLogBook(directory, self._exported_number, streams.filters)
+        from ddplaunch.output.logs import LogBook
+
+        return LogBook(directory, self._exported_number, self._config.log_max_bytes)
+
     def _conclude(self, supervisor: "Supervisor", place: AttemptPlace) -> "RunResult":
         """How it went, with the last words of whoever failed first, or of everybody who stalled."""
         from ddplaunch.output.files import read_error_file
@@ -203,6 +211,10 @@ class Job:
         started = [collect.Started(w.spec, w.pid, w.started_at) for w in supervisor.workers.values()]
         attempt = collect.collect_attempt(self._plan, state, started, place.number, time.monotonic())
         self._attempts = (*self._attempts, attempt)
+        if self._logs is not None:
+            for worker in supervisor.workers.values():
+                path = error_file(self._setting.directory, place.number, worker.spec.rank)
+                self._logs.keep_error(worker.spec, path)
         rank = collect.failed_rank(state)
         failure = None
         if rank is not None:

@@ -63,9 +63,13 @@ def read_error_file(path: str) -> dict[str, object] | None:
     import json
 
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # never waits, whatever stands there
-        with open(fd, encoding="utf-8") as file:
-            found = json.loads(file.read(LARGEST_ERROR_FILE))
+        found = json.loads(read_at_most(path, LARGEST_ERROR_FILE).decode())
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def read_at_most(path: str, size: int) -> bytes:
+    """Never waits, whatever stands there."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        return file.read(size)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 
+from ddplaunch.output.files import LARGEST_ERROR_FILE, read_at_most
 from ddplaunch.output.lines import cut_at_most
 from ddplaunch.plan.model import WorkerSpec
 
@@ -24,6 +25,22 @@ class LogBook:
         """By stream; here both have the same file."""
         log = LogFile(self, os.path.join(self._directory, f"rank_{spec.rank}.log"), self._max_bytes)
         return {"stdout": log, "stderr": log}
+
+    def keep_error(self, spec: WorkerSpec, path: str) -> None:
+        """What `@record` in a worker left there, beside its log."""
+        if not os.path.exists(path):
+            return
+        kept = self._name_error(spec)
+        try:
+            error = read_at_most(path, LARGEST_ERROR_FILE)
+            os.makedirs(os.path.dirname(kept), exist_ok=True)
+            with open(kept, "wb") as file:
+                file.write(error)
+        except OSError as reason:
+            self.complain(kept, reason)
+
+    def _name_error(self, spec: WorkerSpec) -> str:
+        return os.path.join(self._directory, f"rank_{spec.rank}_error.json")
 
     def complain(self, path: str, error: OSError) -> None:
         reason = (error.strerror or str(error)).lower()

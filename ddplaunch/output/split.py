@@ -22,6 +22,9 @@ class SplitLogBook(LogBook):
     def open(self, spec: WorkerSpec) -> Mapping[str, Writer]:
         return {stream: Writers(tuple(self._open_all(spec, stream))) for stream in _STREAMS}
 
+    def _name_error(self, spec: WorkerSpec) -> str:
+        return os.path.join(self._directory, str(spec.local_rank), "error.json")
+
     def _open_all(self, spec: WorkerSpec, stream: str) -> list[Writer]:
         writers: list[Writer] = []
         if stream in spec.kept:

@@ -11,7 +11,7 @@ from ddplaunch.plan.environment import (
     plan_device_env,
     plan_rank_env,
 )
-from ddplaunch.plan.model import LaunchPlan, Machine, WorkerSpec
+from ddplaunch.plan.model import LaunchPlan, Machine, WorkerSpec, name_node_logs
 from ddplaunch.plan.notices import count, describe_ranks_of, plan_notices
 from ddplaunch.record import Record
 
@@ -41,10 +41,10 @@ def plan_launch(
         visible = choose(visible, config.gpus, f"{config.sources['gpus']} {','.join(map(str, config.gpus))}")
     nprocs, nproc_source, problems = _plan_nprocs(config, machine, visible)
     nprocs = nprocs if agreed is None else agreed.nprocs
-    many = config.nnodes > 1
+    many, launch_id = config.nnodes > 1, run_id if agreed is None else agreed.launch_id
     plan = LaunchPlan(
         run_id=run_id,
-        launch_id=run_id if agreed is None else agreed.launch_id,
+        launch_id=launch_id,
         host=machine.host,
         nnodes=config.nnodes,
         node_rank=config.node_rank,
@@ -53,7 +53,7 @@ def plan_launch(
         master_addr=config.master_addr if many or config.master_addr else LOOPBACK,
         master_port=config.master_port,
         control_port=config.control_port if many else None,
-        log_directory=_plan_log_directory(config, machine, run_id),
+        log_directory=_plan_log_directory(config, machine, run_id, launch_id),
         splits_logs=config.streams is not None and config.streams.has_files,
         visible=visible,
         workers=(),
@@ -223,12 +223,13 @@ def _check_interpreter(config: LaunchConfig, machine: Machine) -> tuple[Problem,
     return (Problem(what, cause, "install ddplaunch there, and start it from there"),)
 
 
-def _plan_log_directory(config: LaunchConfig, machine: Machine, run_id: str) -> str | None:
+def _plan_log_directory(config: LaunchConfig, machine: Machine, run_id: str, launch_id: str) -> str | None:
     directory = None if config.log_dir is None else config.log_dir.rstrip("/") or "/"
     if config.streams is not None and config.streams.has_files:  # where torchrun's users look for them
-        directory = directory or f"{machine.temporary_directory}/torchelastic_{run_id}"
-        name = "".join(c if c.isalnum() or c in "_-" else "-" for c in config.rdzv_id or "none")
-        return f"{directory}/{name}_{run_id}"
+        directory = directory or f"{machine.temporary_directory}/torchelastic_{launch_id}"
+        name = "".join(c if c.isalnum() or c in "_-" else "-" for c in config.rdzv_id or "")
+        # Its files are named by local rank, and nodes may share the directory.
+        return name_node_logs(f"{directory}/{name}{'_' if name else ''}{run_id}", config.node_rank)
     return None if directory is None else f"{directory}/{run_id}"
 
 

@@ -18,6 +18,7 @@ def plan_common_env(
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+        "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM,SIGINT,SIGHUP,SIGQUIT",  # torchrun's default
     }
     env = {name: value for name, value in wishes.items() if name not in environ}
     if config.omp_threads:
@@ -29,9 +30,11 @@ def plan_device_env(config: LaunchConfig, visible: Visible, local_rank: int) -> 
     """What a worker sees of the cards, where that is not simply everything."""
     per, devices = config.gpus_per_proc, visible.devices
     env: dict[str, str] = {}
-    if not devices:
-        return env
     first = local_rank * per
+    if not devices:
+        if config.isolate_gpus and not visible.is_listed:  # those that we cannot see have numbers, too
+            env[visible.variable] = ",".join(map(str, range(first, first + per)))
+        return env
     if config.isolate_gpus:
         env[visible.variable] = ",".join(devices[first : first + per])
         first = 0

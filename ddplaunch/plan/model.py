@@ -63,3 +63,13 @@ class LaunchPlan(Record):
     @property
     def world_size(self) -> int:
         return sum(self.nprocs)
+
+
+def name_node_logs(directory: str, node_rank: int) -> str:
+    """Where the files of one node lie that are named by local rank."""
+    return f"{directory}_node_{node_rank}"
+
+
+def find_node_logs(own_directory: str, node_rank: int) -> str:
+    """The same of another node, seen from this one's."""
+    return name_node_logs(own_directory.rpartition("_node_")[0], node_rank)

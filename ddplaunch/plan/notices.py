@@ -24,8 +24,9 @@ def plan_notices(
         if absent:
             said = f"{config.sources[name]} names {', '.join(map(str, absent[:8]))}"
             notices.append(f"{said}; {describe_ranks_of(plan.world_size)}")
-    if plan.splits_logs and config.log_dir is None:
-        notices.append(f"streams are kept in {plan.log_directory}; --log-dir says where else")
+    if plan.splits_logs and plan.log_directory is not None and config.log_dir is None:
+        kept = plan.log_directory.rpartition("/")[0]  # what follows is known when the nodes have agreed
+        notices.append(f"streams are kept in {kept}; --log-dir says where else")
     if config.numa_binding is not None and not machine.cpu_map:
         notices.append("--numa-binding is ignored: this system does not tell how its CPUs hang together")
     if allocation is not None and machine.cpus < min(len(plan.workers), machine.all_cpus):

@@ -2,6 +2,7 @@
 
 import signal
 
+from ddplaunch.plan.model import find_node_logs
 from ddplaunch.report.hints import find_hint
 from ddplaunch.report.model import Failure, RunResult, WorkerRecord
 from ddplaunch.report.stacks import find_odd_ranks, render_frames
@@ -36,8 +37,10 @@ def _render_failure(
         *_render_others(worker, workers),
     ]
     if result.log_dir is not None:
-        name = str(worker.local_rank) if result.splits_logs else f"rank_{worker.rank}.log"
-        head.append(f"  logs:   {result.log_dir}/attempt_{result.attempts[-1].attempt}/{name}")
+        directory, name = result.log_dir, f"rank_{worker.rank}.log"
+        if result.splits_logs:
+            directory, name = find_node_logs(directory, worker.node_rank), str(worker.local_rank)
+        head.append(f"  logs:   {directory}/attempt_{result.attempts[-1].attempt}/{name}")
     chosen, origin = choose_lines(failure.tail), f"its last lines on {failure.tail_from}"
     if failure.same:
         origin += f" (x{len(failure.same) + 1}: the same on {describe_ranks(failure.same)})"

@@ -37,6 +37,19 @@ def test_the_run_has_one_id_and_one_log_directory(nodes: Nodes, tmp_path: Path) 
     assert names == ["rank_0.log", "rank_1.log"]
 
 
+def test_streams_of_nodes_that_share_a_directory_are_kept_apart(nodes: Nodes, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    options = ("--tee", "3", "--log-dir", str(logs), "--rdzv-id", "job")
+    runs = nodes.start_all(*options, worker("fail"), "1", "raise", count=2)
+    assert codes(runs) == [1, 1]
+    (directory,) = logs.glob("job_*_node_1/attempt_0/0")
+    assert all(f"  logs:   {directory}\n" in run.err for run in runs)
+    assert "boom in rank 1" in (directory / "stderr.log").read_text()
+    (other,) = logs.glob("job_*_node_0/attempt_0/0")
+    assert (other / "stderr.log").read_text() == ""
+    assert "rank 0 goes on" in (other / "stdout.log").read_text()
+
+
 def test_a_slow_and_lossy_line_is_survived(nodes: Nodes, lab: Lab) -> None:
     with lab.bad_line(1, delay_ms=50, loss_percent=10):
         runs = nodes.start_all(worker("fail"), "1", "exit7", count=2)

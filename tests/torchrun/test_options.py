@@ -58,6 +58,15 @@ def test_role(launch: Launch) -> None:
     assert [env["ROLE_NAME"] for env in dump(launch, "--role", "trainer")] == ["trainer"] * 2
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [((), "SIGTERM,SIGINT,SIGHUP,SIGQUIT"), (("--signals-to-handle", "SIGTERM,SIGUSR1"), "SIGTERM,SIGUSR1")],
+)
+def test_signals_to_handle(launch: Launch, words: tuple[str, ...], told: str) -> None:
+    """All are passed on anyway; workers that start others as torch does read it."""
+    assert [env["TORCHELASTIC_SIGNALS_TO_HANDLE"] for env in dump(launch, *words)] == [told] * 2
+
+
 def test_one_of_many_virtual_local_ranks_goes_first(launch: Launch, tmp_path: Path) -> None:
     example = str(Path(__file__).parents[2] / "scripts" / "examples" / "zero_first.py")
     run = launch(
@@ -78,6 +87,8 @@ def test_virtual_local_rank(launch: Launch) -> None:
     found = dump(launch, "--virtual-local-rank", env=env)
     assert [one["LOCAL_RANK"] for one in found] == ["0", "0"]
     assert [one["CUDA_VISIBLE_DEVICES"] for one in found] == ["4", "6"]
+    unseen = dump(launch, "--virtual-local-rank")  # cards that nobody can count from here
+    assert [one["CUDA_VISIBLE_DEVICES"] for one in unseen] == ["0", "1"]
 
 
 def test_shutdown_timeout_is_the_grace_also_on_failure(launch: Launch) -> None:
@@ -107,7 +118,6 @@ def test_python_exec(launch: Launch, tmp_path: Path) -> None:
         ("--monitor-interval", "5"),
         ("--start-method", "forkserver"),
         ("--local-addr", "127.0.0.1"),
-        ("--signals-to-handle", "SIGTERM,SIGUSR1"),
         ("--event-log-handler", "null"),
         ("--run-path",),
         ("--rdzv-conf", "timeout=30,is_host=1,read_timeout=60"),

@@ -1,5 +1,6 @@
 """torchrun's options about output: which streams are shown, which go to files, and where those lie."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -61,7 +62,41 @@ def test_redirects_and_tee_by_rank(launch: Launch, speak: str, tmp_path: Path) -
 def test_tee_without_a_directory(launch: Launch, speak: str, tmp_path: Path) -> None:
     run = launch("--nproc-per-node", "2", "--tee", "3", speak, env={"TMPDIR": str(tmp_path)})
     assert run.wait() == 0
-    assert len(list(tmp_path.glob("torchelastic_*/none_*/attempt_0/*/std*.log"))) == 4
+    (directory,) = tmp_path.glob("torchelastic_*")
+    assert f"streams are kept in {directory};" in run.err
+    assert len(list(directory.glob("[!l]*/attempt_0/*/std*.log"))) == 4
+
+
+def test_the_directory_is_named_by_the_run(launch: Launch, tmp_path: Path) -> None:
+    script = tmp_path / "name.py"
+    script.write_text("import os; print(os.environ['TORCHELASTIC_RUN_ID'])\n")
+    run = launch("--nproc-per-node", "2", "-r", "1", "--log-dir", str(tmp_path / "logs"), str(script))
+    assert run.wait() == 0, run.err
+    (name,) = set(files(tmp_path).values())
+    assert len(list((tmp_path / "logs").glob(f"{name.strip()}_*/attempt_0/1/stdout.log"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [((), "rank_1_error.json"), (("-t", "2"), "1/error.json"), (("-r", "0:3"), "1/error.json")],
+)
+def test_error_files_are_kept_with_the_logs(
+    launch: Launch, tmp_path: Path, option: tuple[str, ...], name: str
+) -> None:
+    script = tmp_path / "recorded.py"
+    script.write_text(
+        "import json, os, signal, sys\n"
+        "if os.environ['RANK'] == '0': signal.pause()\n"
+        "json.dump({'message': 'boom'}, open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w'))\n"
+        "sys.exit(3)\n"
+    )
+    logs = tmp_path / "logs"
+    run = launch("--nproc-per-node", "2", "--max-restarts", "1", "--log-dir", str(logs), *option, str(script))
+    assert run.wait() == 3
+    for attempt in range(2):
+        found = list((logs / "latest" / f"attempt_{attempt}").rglob("*error.json"))
+        assert [str(path).partition(f"attempt_{attempt}/")[2] for path in found] == [name]
+        assert json.loads(found[0].read_text()) == {"message": "boom"}
 
 
 def test_local_ranks_filter(launch: Launch, speak: str) -> None:

@@ -82,6 +82,7 @@ def test_everything_a_worker_is_promised() -> None:
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+        "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
     }
 
 
@@ -96,6 +97,14 @@ def test_what_the_user_set_stays() -> None:
     assert env["PYTHONFAULTHANDLER"] == "0"
     plan, _ = plan_for({"nproc_per_node": "2", "omp_threads": "3"}, {"OMP_NUM_THREADS": "7"})
     assert plan.workers[0].env["OMP_NUM_THREADS"] == "3"
+
+
+def test_cards_that_cannot_be_seen_are_isolated_by_their_numbers() -> None:
+    asked = {"nproc_per_node": "2", "gpus_per_proc": "2", "isolate_gpus": True}
+    plan, _ = plan_for(asked)
+    assert [worker.env[VARIABLE] for worker in plan.workers] == ["0,1", "2,3"]
+    hidden, _ = plan_for(asked, {VARIABLE: ""})
+    assert all(VARIABLE not in worker.env for worker in hidden.workers)
 
 
 @pytest.mark.parametrize(("workers", "threads"), [("1", "8"), ("3", "2"), ("8", "1"), ("100", "1")])
