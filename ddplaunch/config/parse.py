@@ -10,8 +10,8 @@ MOST_RESTARTS = 1_000_000
 MOST_SECONDS = 1_000_000_000
 MOST_WORKERS = 32_768  # of a node: Linux's usual limit of process ids
 
-_YES = frozenset({"1", "true", "yes", "on"})
-_NO = frozenset({"0", "false", "no", "off"})
+_YES = frozenset({"1", "true", "t", "yes", "y", "on"})
+_NO = frozenset({"0", "false", "f", "no", "n", "off"})
 
 
 def text(value: str) -> str:

@@ -76,13 +76,23 @@ def _setting(
 
 _NODES = "Many nodes"
 
+# What of --rdzv-conf counts: how it is read, and its name here.
+_CONF: "Mapping[str, tuple[Callable[[str], Any], str]]" = {
+    "timeout": (parse.some_seconds, "join_timeout"),
+    "join_timeout": (parse.some_seconds, "join_timeout"),
+    "last_call_timeout": (parse.seconds, "last_call"),
+    "is_host": (parse.flag, "is_host"),
+    "keep_alive_interval": (parse.some_seconds, ""),  # together they are --heartbeat-timeout
+    "keep_alive_max_attempt": (parse.whole_number(1), ""),
+}
+
 TORCHRUN: tuple[Setting, ...] = (
     _setting("rdzv_backend", parse.text, "static: --node-rank says which node this is; c10d: the run.",
              "static|c10d", group=_NODES),
     _setting("rdzv_endpoint", _endpoint, "Where the nodes meet: the master's address.",
              "HOST[:PORT]", group=_NODES),
-    _setting("rdzv_conf", _pairs, "timeout and last_call_timeout count, other keys are accepted.",
-             "K=V,...", group=_NODES),
+    _setting("rdzv_conf", _pairs, "timeout, last_call_timeout, keep_alive_* and is_host count, other keys are "
+             "accepted.", "K=V,...", group=_NODES),
     _setting("shutdown_timeout", parse.seconds, "As --grace.", "S"),
     _setting("redirects", parse_masks, "Streams that go to files only: 1 stdout, 2 stderr, 3 both; or by "
              "local rank, 0:1,1:2. Files: LOG_DIR/ID_.../attempt_0/0/stdout.log.", "N|MAP", "-r"),
@@ -236,15 +246,21 @@ def _translate_rendezvous(
 def _translate_conf(
     theirs: "Mapping[str, Any]", sources: Mapping[str, str], take: Callable[[str, object, str], None]
 ) -> list[Problem]:
-    keys = {"timeout": "join_timeout", "join_timeout": "join_timeout", "last_call_timeout": "last_call"}
+    source, problems = sources["rdzv_conf"], []
+    read: dict[str, Any] = {}
     for key, value in theirs.get("rdzv_conf", ()):
-        if key in keys:
-            try:
-                read = parse.seconds if key == "last_call_timeout" else parse.some_seconds
-                take(keys[key], read(value), sources["rdzv_conf"])
-            except ValueError as error:
-                return [Problem(f"{sources['rdzv_conf']} {key}={value!r} is not valid", str(error))]
-    return []
+        reader, name = _CONF.get(key, (parse.text, ""))
+        try:
+            read[key] = reader(value)
+        except ValueError as error:
+            problems.append(Problem(f"{source} {key}={value!r} is not valid", str(error)))
+        else:
+            if name:
+                take(name, read[key], source)
+    interval, attempts = read.get("keep_alive_interval"), read.get("keep_alive_max_attempt")
+    if interval or attempts:
+        take("heartbeat_timeout", (interval or 5.0) * (attempts or 3), source)  # torch's defaults
+    return problems
 
 
 def _check_refused(theirs: "Mapping[str, Any]", sources: Mapping[str, str]) -> list[Problem]:

@@ -104,7 +104,10 @@ def _open_spoke(config: LaunchConfig, plan: LaunchPlan, token: str) -> Spoke:
 
 def claim_host(config: LaunchConfig, plan: LaunchPlan, signals: SignalPipe) -> Reservation | None:
     """In a run that gives out node ranks, the first launcher at the master's address takes node 0's port."""
-    if not _find_master(config, plan, signals).is_local:
+    is_here = config.is_host
+    if is_here is None:
+        is_here = _find_master(config, plan, signals).is_local
+    if not is_here:
         return None
     try:
         return reserve_port(plan.control_port or 0)

@@ -67,6 +67,20 @@ def test_launchers_on_one_machine_share_its_endpoint(nodes: Nodes) -> None:
     assert sorted(re.findall(r"RANK=(\d) WORLD_SIZE=2", "".join(run.out for run in runs))) == ["0", "1"]
 
 
+def test_who_hosts_the_run_can_be_said(nodes: Nodes) -> None:
+    """Where the endpoint is an address in front of the machine, nobody can tell by looking at it."""
+
+    def start(conf: str) -> Run:
+        options = ("--nnodes", "2", *ENDPOINT, "--rdzv-conf", conf, worker("place"))
+        return nodes.start_command(0, [*DDPLAUNCH, *options])
+
+    guest = start("is_host=0")
+    guest.wait_for("waiting for node 0 at n0:29400")
+    host = start("is_host=1")
+    assert codes([guest, host]) == [0, 0]
+    assert "RANK=1" in guest.out
+
+
 def test_one_node_more_than_there_may_be_waits_as_long_as_it_was_told_to(nodes: Nodes) -> None:
     runs = [join(nodes, host, "1:2", worker("sleep")) for host in (0, 1)]
     for run in runs:

@@ -8,6 +8,7 @@ from ddplaunch.cluster.detect import detect
 from ddplaunch.cluster.model import Surroundings
 from ddplaunch.config.line import CommandLine
 from ddplaunch.config.resolve import LaunchConfig, resolve
+from ddplaunch.errors import LaunchError
 
 
 def read(environ: Mapping[str, str] | None = None, **options: str) -> LaunchConfig:
@@ -35,6 +36,17 @@ def test_the_endpoint_is_where_nodes_meet_whatever_is_said_beside_it() -> None:
 @pytest.mark.parametrize(("said", "meant"), [("[::1]", "::1"), ("::1", "::1"), ("host[1]", "host[1]")])
 def test_an_address_in_brackets(said: str, meant: str) -> None:
     assert read(master_addr=said).master_addr == meant
+
+
+def test_what_of_the_rendezvous_configuration_has_a_name_here() -> None:
+    config = read(rdzv_conf="join_timeout=5,last_call_timeout=0,is_host=t,read_timeout=60,store_type=tcp")
+    assert (config.join_timeout, config.last_call, config.is_host) == (5.0, 0.0, True)
+    assert read(rdzv_conf="keep_alive_interval=2").heartbeat_timeout == 6.0
+    assert read(rdzv_conf="keep_alive_interval=2,keep_alive_max_attempt=4").heartbeat_timeout == 8.0
+    assert read(rdzv_conf="keep_alive_max_attempt=4", heartbeat_timeout="9").heartbeat_timeout == 9.0
+    with pytest.raises(LaunchError) as refused:
+        read(rdzv_conf="timeout=x,is_host=perhaps,keep_alive_max_attempt=0")
+    assert len(refused.value.problems) == 3
 
 
 def test_spaces_equals_signs_and_unset_variables() -> None:
