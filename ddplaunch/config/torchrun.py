@@ -91,8 +91,8 @@ TORCHRUN: tuple[Setting, ...] = (
              "static|c10d", group=_NODES),
     _setting("rdzv_endpoint", _endpoint, "Where the nodes meet: the master's address.",
              "HOST[:PORT]", group=_NODES),
-    _setting("rdzv_conf", _pairs, "timeout, last_call_timeout, keep_alive_* and is_host count, other keys are "
-             "accepted.", "K=V,...", group=_NODES),
+    _setting("rdzv_conf", _pairs, "timeout, last_call_timeout, keep_alive_* and is_host count, other keys "
+             "are accepted.", "K=V,...", group=_NODES),
     _setting("shutdown_timeout", parse.seconds, "As --grace.", "S"),
     _setting("redirects", parse_masks, "Streams that go to files only: 1 stdout, 2 stderr, 3 both; or by "
              "local rank, 0:1,1:2. Files: LOG_DIR/ID_.../attempt_0/0/stdout.log.", "N|MAP", "-r"),
