@@ -202,28 +202,29 @@ class Job:
 
     def _conclude(self, supervisor: "Supervisor", place: AttemptPlace) -> "RunResult":
         """How it went, with the last words of whoever failed first, or of everybody who stalled."""
-        from ddplaunch.output.files import read_error_file
+        from ddplaunch.output.files import probe_written_at, read_error_file
         from ddplaunch.plan.environment import error_file
         from ddplaunch.report import collect
         from ddplaunch.supervise.processes import probe_oom_kills
 
-        state = supervisor.state
+        state, ranks = supervisor.state, tuple(supervisor.workers)
         started = [collect.Started(w.spec, w.pid, w.started_at) for w in supervisor.workers.values()]
         attempt = collect.collect_attempt(self._plan, state, started, place.number, time.monotonic())
         self._attempts = (*self._attempts, attempt)
+        files = {rank: error_file(self._setting.directory, place.number, rank) for rank in ranks}
         if self._logs is not None:
             for worker in supervisor.workers.values():
-                path = error_file(self._setting.directory, place.number, worker.spec.rank)
-                self._logs.keep_error(worker.spec, path)
-        rank = collect.failed_rank(state)
+                self._logs.keep_error(worker.spec, files[worker.spec.rank])
+        recorded_at = {} if state.cause is None else probe_written_at(files)
+        rank = collect.failed_rank(state, attempt, supervisor.first_words, recorded_at)
         failure = None
         if rank is not None:
             failure = collect.collect_failure(
                 state,
                 attempt,
                 rank,
-                {each: supervisor.pump.last_lines(each) for each in supervisor.workers},
-                read_error_file(error_file(self._setting.directory, place.number, rank)),
+                {each: supervisor.pump.last_lines(each) for each in ranks},
+                read_error_file(files[rank]),
                 (probe_oom_kills() or 0) - (self._oom_kills or 0),
             )
         # Whoever had left before a stall stands nowhere.

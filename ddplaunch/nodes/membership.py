@@ -140,7 +140,7 @@ def _start(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
 
 
 def _run(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
-    first = verdicts.find_first(state.ends)
+    first = verdicts.find_first(state.ends, state.rules.heartbeat_seconds)
     if first is not None:
         return _begin_stop(state, at, first)
     newcomer = find_newcomer(state, at)
@@ -177,7 +177,7 @@ def _stop(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
     busy = [member for member in state.participants if not _is_clear(state, member)]
     if any(member.down_since is not None for member in busy) or (busy and at < state.stop_until):
         return _wait_for_stop(state, at, busy)
-    first = verdicts.find_first(state.ends)
+    first = verdicts.find_first(state.ends, state.rules.heartbeat_seconds)
     assert first is not None
     accounts = {status.node: status.account for status in statuses if status.account is not None}
     rules = state.rules

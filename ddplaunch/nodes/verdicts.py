@@ -7,7 +7,9 @@ from ddplaunch.errors import EXIT_JOIN, EXIT_LOST, EXIT_PREFLIGHT, Problem
 from ddplaunch.nodes import messages
 from ddplaunch.nodes.messages import Account, Cause, Status, Verdict
 from ddplaunch.nodes.wire import VERSION
+from ddplaunch.output.lines import LastLines
 from ddplaunch.record import Record
+from ddplaunch.report.blame import is_suspect, misses_peer
 from ddplaunch.report.model import Failure
 from ddplaunch.report.outcome import EXIT_STALLED, EXIT_TIMEOUT, describe_stall
 from ddplaunch.report.stacks import merge_standings
@@ -15,8 +17,8 @@ from ddplaunch.report.tails import is_same_traceback
 from ddplaunch.words import describe_exit, describe_runs, describe_signal, exit_code_of
 
 # A node that vanished takes connections of workers elsewhere with it: what failed there within this time of
-# its vanishing may have been seen first, and came second.
-LOSS_FIRST_SECONDS = 1.0
+# its vanishing may have been seen first, and came second. Silence itself takes its time to be noticed.
+LOSS_FIRST_SECONDS, NOTICE_SHARE = 1.0, 0.2  # and this much of --heartbeat-timeout
 
 MOST_NAMED = 8
 
@@ -56,13 +58,10 @@ def date_ending(status: Status, at: float, place: str) -> End:
     )
 
 
-def find_first(ends: Sequence[End]) -> End | None:
+def find_first(ends: Sequence[End], heartbeat_seconds: float) -> End | None:
     """What came first is the cause of the rest."""
-    return min(
-        ends,
-        key=lambda end: end.at - (LOSS_FIRST_SECONDS if end.kind == messages.LOST else 0.0),
-        default=None,
-    )
+    lead = LOSS_FIRST_SECONDS + NOTICE_SHARE * heartbeat_seconds
+    return min(ends, key=lambda end: end.at - (lead if end.kind == messages.LOST else 0.0), default=None)
 
 
 def describe_cause(first: End) -> Cause:
@@ -94,9 +93,7 @@ def judge_end(
     """What the end of an attempt means; `accounts` are those of the nodes that could still give one."""
     match first.kind:
         case messages.FAILED:
-            reason = f"rank {first.rank} on {first.place}: {describe_exit(first.returncode)}"
-            failure = _find_failure(first, accounts)
-            return Verdict("worker-failed", exit_code_of(first.returncode), reason, failure)
+            return _failed(first, _find_failure(first, accounts))
         case messages.SIGNAL:
             return interrupted(first.place, first.signum)
         case messages.TIMEOUT:
@@ -127,17 +124,34 @@ def _lost(first: End, heartbeat_seconds: float) -> Verdict:
     return Verdict("node-lost", EXIT_LOST, reason, hint=hint)
 
 
+def _failed(first: End, failure: Failure | None) -> Verdict:
+    """The worker that failed first; its node may have told of another one, which it took along."""
+    rank, place, code = first.rank, first.place, first.returncode
+    if failure is not None and failure.worker.rank != rank:
+        worker = failure.worker
+        rank, place = worker.rank, messages.name_place(worker.node_rank, worker.host)
+        code = worker.returncode if worker.ended_itself and worker.returncode else code
+    reason = f"rank {rank} on {place}: {describe_exit(code)}"
+    return Verdict("worker-failed", exit_code_of(code), reason, failure)
+
+
 def _find_failure(first: End, accounts: Mapping[int, Account]) -> Failure | None:
     """The failed worker's own last words, and who else said the same."""
     account = accounts.get(first.node)
-    failure = None if account is None else account.failure
-    if failure is None or failure.worker.rank != first.rank:
+    told = None if account is None else account.failure
+    others = [
+        other.failure for node, other in accounts.items() if node != first.node and other.failure is not None
+    ]
+    culprits = [other for other in others if is_suspect(LastLines(other.tail))]
+    failure = told
+    if told is None or misses_peer(LastLines(told.tail)):
+        failure = min(culprits, key=lambda one: one.worker.rank, default=told)
+    if failure is None:
         return None
-    others = [other.failure for other in accounts.values() if other.failure not in (None, failure)]
     same = [
         rank
         for other in others
-        if other is not None and is_same_traceback(failure.tail, other.tail)
+        if other is not failure and is_same_traceback(failure.tail, other.tail)
         for rank in (other.worker.rank, *other.same)
     ]
     return failure._replace(same=tuple(sorted((*failure.same, *same))))
@@ -166,7 +180,7 @@ def refuse_version(version: int) -> Verdict:
 
 def not_all_came(waiting: str, noticed: Sequence[End], turned_away: Sequence[str]) -> Verdict:
     """--join-timeout is over; after the loss of a node, that remains the reason."""
-    lost = find_first([end for end in noticed if end.kind == messages.LOST])
+    lost = find_first([end for end in noticed if end.kind == messages.LOST], 0.0)
     if lost is not None:
         return _lost(lost, 0.0)._replace(reason=f"{lost.place} was lost, and did not come back for a restart")
     hint = "start ddplaunch on every node, with the same --master-addr; --join-timeout says how long to wait"

@@ -1,6 +1,9 @@
 """Small files of a run: the summary, the directory for error files."""
 
 import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
 
 LARGEST_ERROR_FILE = 1 << 24
 
@@ -67,6 +70,16 @@ def read_error_file(path: str) -> dict[str, object] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def probe_written_at(paths: Mapping[int, str]) -> dict[int, float]:
+    """When those of the files that exist were written, by the monotonic clock."""
+    offset = time.monotonic() - time.time()
+    written = {}
+    for key, path in paths.items():
+        with suppress(OSError):
+            written[key] = os.stat(path).st_mtime + offset
+    return written
 
 
 def read_at_most(path: str, size: int) -> bytes:

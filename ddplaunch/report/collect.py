@@ -7,6 +7,7 @@ from typing import Any
 from ddplaunch.output.lines import LastLines
 from ddplaunch.plan.model import LaunchPlan, WorkerSpec
 from ddplaunch.record import Record
+from ddplaunch.report.blame import choose_stream, find_culprit, find_suspect
 from ddplaunch.report.model import AttemptRecord, Failure, RunResult, WorkerRecord
 from ddplaunch.report.outcome import judge
 from ddplaunch.report.stacks import group_standings
@@ -44,8 +45,16 @@ def collect_attempt(
     return AttemptRecord(number, ended_at - begun, workers)
 
 
-def failed_rank(state: State) -> int | None:
-    return state.cause.rank if isinstance(state.cause, WorkerExited) else None
+def failed_rank(
+    state: State, attempt: AttemptRecord, words: Mapping[int, LastLines], recorded_at: Mapping[int, float]
+) -> int | None:
+    """Whose failure to report; `words` and `recorded_at` as find_culprit has them, by the loop's clock."""
+    match state.cause:
+        case WorkerExited(rank=rank, at=at):
+            return find_culprit(rank, attempt.workers, words, recorded_at, at)
+        case StopOrdered(aborts=False):
+            return find_suspect(attempt.workers, words)
+    return None
 
 
 def collect_failure(
@@ -56,13 +65,13 @@ def collect_failure(
     error_file: Mapping[str, Any] | None,
     oom_kills: int,
 ) -> Failure:
-    """A worker that said nothing on stderr may have said it on stdout."""
     worker = next(worker for worker in attempt.workers if worker.rank == rank)
-    stderr, stdout = last_lines[rank]
-    tail, tail_from = (stderr, "stderr") if any(line.strip() for line in stderr) else (stdout, "stdout")
+    tail, tail_from = choose_stream(last_lines[rank])
     note = describe_sender(worker.returncode, state.passed_on, oom_kills)
+    if not worker.ended_itself:
+        note = "stopped by the launcher while it ended"
     failed_too = [other.rank for other in attempt.workers if other.rank != rank and other.returncode]
-    same = tuple(rank for rank in failed_too if is_same_traceback(stderr, last_lines[rank].stderr))
+    same = tuple(rank for rank in failed_too if is_same_traceback(tail, last_lines[rank].stderr))
     return Failure(worker, tuple(tail), tail_from, error_file, note, same)
 
 
@@ -90,7 +99,7 @@ def collect_result(
         isinstance(state.cause, StopOrdered) and state.cause.aborts
     )
     standings = group_standings(stderr) if is_stall else ()
-    outcome = judge(state, standings)
+    outcome = judge(name_culprit(state, failure), standings)
     return RunResult(
         run_id=plan.run_id,
         outcome=outcome.name,
@@ -104,3 +113,13 @@ def collect_result(
         splits_logs=plan.splits_logs,
         standings=standings,
     )
+
+
+def name_culprit(state: State, failure: Failure | None) -> State:
+    """Who is reported is the cause. If it was told to stop while it ended, its code is not its own."""
+    cause = state.cause
+    if failure is None or not isinstance(cause, WorkerExited) or failure.worker.rank == cause.rank:
+        return state
+    worker = failure.worker
+    code = worker.returncode if worker.ended_itself and worker.returncode else cause.returncode
+    return state._replace(cause=cause._replace(rank=worker.rank, returncode=code))

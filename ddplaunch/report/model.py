@@ -17,6 +17,11 @@ class WorkerRecord(Record):
     seconds: float
     stopped_by_launcher: bool
 
+    @property
+    def ended_itself(self) -> bool:
+        """Whether its exit code is its own: it may have been on its way out when it was told to stop."""
+        return not self.stopped_by_launcher or (self.returncode is not None and self.returncode > 0)
+
 
 class AttemptRecord(Record):
     attempt: int

@@ -11,12 +11,14 @@ _TRACEBACK = "Traceback (most recent call last):"
 _CHAINED = (
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
+    "terminated with the following error:",  # a child of torch.multiprocessing.spawn
 )
+_IGNORED = "Exception ignored in"  # while Python ends, after the exception that ends it
 
 
 def choose_lines(tail: Sequence[str]) -> tuple[str, ...]:
     """The last lines, back to the beginning of the traceback they belong to."""
-    lines = _strip_blank(tail)
+    lines = _strip_blank(_without_afterthoughts(tail))
     start = max(0, len(lines) - LAST_LINES)
     first = _traceback_start(lines)
     if first is not None:
@@ -29,10 +31,20 @@ def choose_lines(tail: Sequence[str]) -> tuple[str, ...]:
     return (*head, f"... {left_out} lines left out ...", *end)
 
 
+def has_traceback(tail: Sequence[str]) -> bool:
+    return any(_TRACEBACK in line for line in tail)
+
+
+def _without_afterthoughts(tail: Sequence[str]) -> Sequence[str]:
+    """Up to where the end of Python itself went wrong, if an exception had led there."""
+    ignored = next((index for index, line in enumerate(tail) if line.startswith(_IGNORED)), len(tail))
+    return tail[:ignored] if has_traceback(tail[:ignored]) else tail
+
+
 def is_same_traceback(one: Sequence[str], other: Sequence[str]) -> bool:
     """Whether two workers died of the same exception at the same place, whatever numbers it names."""
     chosen = choose_lines(one)
-    if not any(_TRACEBACK in line for line in chosen):
+    if not has_traceback(chosen):
         return False
     return _without_numbers(chosen) == _without_numbers(choose_lines(other))
 
@@ -58,10 +70,17 @@ def _traceback_start(lines: Sequence[str]) -> int | None:
         return None
     first = starts[-1]
     for earlier in reversed(starts[:-1]):
-        if not any(chained in line for line in lines[earlier:first] for chained in _CHAINED):
+        between = lines[earlier:first]
+        if not (_is_quoted(lines[first]) or any(mark in line for line in between for mark in _CHAINED)):
             break
         first = earlier
     return first
+
+
+def _is_quoted(line: str) -> bool:
+    """Whether a traceback stands within another one: of a DataLoader's process, of an exception group."""
+    before = line.partition("Traceback")[0]
+    return before.endswith("Original ") or "|" in before
 
 
 def _strip_blank(tail: Sequence[str]) -> list[str]:

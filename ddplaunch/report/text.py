@@ -6,7 +6,7 @@ from ddplaunch.plan.model import find_node_logs
 from ddplaunch.report.hints import find_hint
 from ddplaunch.report.model import Failure, RunResult, WorkerRecord
 from ddplaunch.report.stacks import find_odd_ranks, render_frames
-from ddplaunch.report.tails import choose_lines, read_recorded
+from ddplaunch.report.tails import choose_lines, has_traceback, read_recorded
 from ddplaunch.words import describe_exit, describe_ranks, describe_seconds
 
 
@@ -29,9 +29,10 @@ def _render_failure(
 ) -> tuple[list[str], list[str]]:
     worker = failure.worker
     note = f", {failure.note}" if failure.note else ""
+    how = describe_exit(worker.returncode) if worker.ended_itself else "an exception"
+    seconds = describe_seconds(worker.seconds)
     head = [
-        f"ddplaunch: first failure: rank {worker.rank}, "
-        f"{describe_exit(worker.returncode)}{note}, after {describe_seconds(worker.seconds)}",
+        f"ddplaunch: first failure: rank {worker.rank}, {how}{note}, after {seconds}",
         f"  where:  node {worker.node_rank}, host {worker.host}, pid {worker.pid}, "
         f"local rank {worker.local_rank}",
         *_render_others(worker, workers),
@@ -44,8 +45,9 @@ def _render_failure(
     chosen, origin = choose_lines(failure.tail), f"its last lines on {failure.tail_from}"
     if failure.same:
         origin += f" (x{len(failure.same) + 1}: the same on {describe_ranks(failure.same)})"
-    if not chosen:  # its output did not pass through us
-        chosen, origin = choose_lines(read_recorded(failure.error_file)), "what @record wrote"
+    recorded = choose_lines(read_recorded(failure.error_file))
+    if recorded and not has_traceback(chosen):  # its output did not pass through us, or did not come to it
+        chosen, origin = recorded, "what @record wrote"
     hint = find_hint(chosen, worker.returncode) or result.hint
     if hint:
         head.append(f"  hint:   {hint}")

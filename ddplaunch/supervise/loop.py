@@ -4,8 +4,9 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from ddplaunch.output.lines import LastLines
 from ddplaunch.output.pump import Pump
 from ddplaunch.output.sink import Sink
 from ddplaunch.output.streams import Stream
@@ -79,6 +80,7 @@ class Supervisor:
         self._ear = Ear(self._selector, company, self.pump.say)
         self._pidfds: dict[int, int] = {}  # by pid
         self._ending: set[int] = set()  # ranks whose leader is over, but not their group
+        self.first_words: Mapping[int, LastLines] = {}  # what all had said when the attempt began to end
         self._all_spoke = False
         self._when_all_spoke = when_all_spoke
         for worker in self.workers.values():
@@ -129,6 +131,8 @@ class Supervisor:
             self._perform(action)
         if isinstance(event, WorkerExited):
             self._take_leave(event)
+        if self.state.cause is event:  # nothing has been read since anybody was told to stop
+            self.first_words = {rank: self.pump.last_lines(rank) for rank in self.workers}
         self._ear.tell(self.state)
 
     def _perform(self, action: Action) -> None:

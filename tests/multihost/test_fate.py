@@ -245,3 +245,13 @@ def test_two_nodes_on_one_machine_leave_each_other_alone(nodes: Nodes, lab: Lab)
     assert codes(runs) == [5, 5]
     runs = [nodes.start(n, "--max-restarts", "1", worker("flaky"), "1", count=2, host=0) for n in (0, 1)]
     assert codes(runs) == [0, 0], runs[0].err
+
+
+def test_the_first_failure_is_who_had_the_reason_on_any_node(nodes: Nodes) -> None:
+    runs = nodes.start_all(worker("misses_peer"), "print", count=2)
+    assert codes(runs) == [1, 1]
+    for run in runs:
+        block = run.err[run.err.index("ddplaunch: first failure") :]
+        assert block.startswith("ddplaunch: first failure: rank 1, an exception, stopped by the launcher")
+        assert "node 1, host n1" in block
+        assert block.endswith("ValueError: the real reason\n")

@@ -54,7 +54,7 @@ def test_the_block_says_who_and_ends_with_the_traceback() -> None:
 
 def test_a_foreign_signal_says_so() -> None:
     note = describe_sender(-9, (), 0)
-    killed = FAILED._replace(first_failure=Failure(record(2, -9), (), "stderr", None, note))
+    killed = FAILED._replace(first_failure=Failure(record(2, -9, False), (), "stderr", None, note))
     assert "rank 2, killed by SIGKILL, not sent by the launcher" in render_report(killed)
 
 
@@ -129,6 +129,29 @@ def test_a_chain_of_exceptions_is_shown_whole() -> None:
 def test_an_old_traceback_is_not_mistaken_for_a_chain() -> None:
     lines = [*TRACEBACK, "recovered", *TRACEBACK]
     assert choose_lines(lines) == TRACEBACK
+
+
+def test_what_python_says_while_it_ends_is_left_out() -> None:
+    noise = ["Exception ignored in atexit callback: <function close>", *TRACEBACK[:3], "KeyError: 'noise'"]
+    assert choose_lines([*TRACEBACK, *noise]) == TRACEBACK
+    assert choose_lines(noise) == tuple(noise[1:])  # it is all there is
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        ["FileNotFoundError: Caught FileNotFoundError in DataLoader worker process 0.",
+         "Original Traceback (most recent call last):", "  File", "FileNotFoundError: image_5.png"],
+        ["ProcessRaisedException: ", "", "-- Process 1 terminated with the following error:", *TRACEBACK],
+        ["  +-+---------------- 1 ----------------", "    | Traceback (most recent call last):",
+         "    | ValueError: a", "    +---------------- 2 ----------------",
+         "    | Traceback (most recent call last):", "    | KeyError: 'b'",
+         "    +------------------------------------"],
+    ],
+)  # fmt: skip
+def test_a_traceback_that_quotes_others_is_shown_whole(quoted: list[str]) -> None:
+    lines = (*TRACEBACK[:3], *quoted)
+    assert choose_lines(["noise", *lines]) == lines
 
 
 def test_long_tracebacks_lose_their_middle() -> None:
