@@ -237,6 +237,12 @@ class Job:
         """The summary file, the workers' output, and then our last block."""
         if self._config.summary_json is not None:
             supervisor.pump.say(save_summary(self._config.summary_json, result))
+        outer = self._setting.environ.get("TORCHELASTIC_ERROR_FILE")
+        if outer and result.first_failure is not None:  # whoever started us looks there, as under torchrun
+            from ddplaunch.report.summary import render_error
+
+            with suppress(OSError):
+                write_summary(outer, render_error(result, result.first_failure))
         if result.outcome == "success":
             supervisor.flush(deadline=None)
             return

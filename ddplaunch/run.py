@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from ddplaunch.cluster.locate import locate
 from ddplaunch.config.line import CommandLine
-from ddplaunch.config.resolve import resolve
+from ddplaunch.config.resolve import LaunchConfig, resolve
 from ddplaunch.job import Job, Setting
 from ddplaunch.output.plain import say
 from ddplaunch.plan.build import plan_launch, run_directory
@@ -26,12 +26,15 @@ def run(line: CommandLine, environ: Mapping[str, str]) -> int:
     started_at = time.time()
     allocation = None if line.options.get("emit") else locate(line, environ)
     config = resolve(line.options, line.script, line.script_args, environ, allocation)
+    is_launch = not (config.emit or config.dry_run or config.check)
+    if is_launch and config.nnodes == 1 and config.master_addr is not None:
+        config = meet_here(config)
     machine = probe_machine(environ, wants_cpu_map=config.numa_binding is not None)
     run_id = (
         "dry-run" if config.dry_run else _new_run_id(started_at, "" if allocation is None else allocation.job)
     )
     plan = plan_launch(config, machine, environ, run_id)
-    if not (config.emit or config.dry_run or config.check):
+    if is_launch:
         refuse_nesting(environ)
     say(plan.notices)
     if config.emit is not None:
@@ -51,6 +54,18 @@ def run(line: CommandLine, environ: Mapping[str, str]) -> int:
             say(gate.warnings)
             place = (gate.master_port, run_directory(machine, plan), started_at)
             return Job(Setting(config, environ, *place, gate.starter), plan, signals).run()
+
+
+def meet_here(config: LaunchConfig) -> LaunchConfig:
+    """A single node's workers meet on this machine, also if a job file for many nodes names another one."""
+    from ddplaunch.nodes.scout import find_master
+
+    found = find_master(config.master_addr or "", config.master_port, connects=False)
+    if found.is_local:
+        return config
+    why = found.error or f"{config.master_addr} is another machine"
+    say([f"{config.sources['master_addr']} is not used, with one node: {why}"])
+    return config._replace(master_addr=None)
 
 
 def _new_run_id(started_at: float, job: str) -> str:

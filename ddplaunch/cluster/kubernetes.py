@@ -25,7 +25,7 @@ def detect_pet(where: Surroundings) -> Allocation | None:
             f"PET_NNODES={environ['PET_NNODES']}, and PET_NODE_RANK is not set",
             "nobody says which of the nodes this is",
             "--node-rank R, or PET_NODE_RANK in the pod's environment",
-            lambda given: "node_rank" in given,
+            lambda given: "node_rank" in given or given.get("nnodes") == 1,
         )
     values = {}
     if environ.get("MASTER_ADDR"):

@@ -105,7 +105,7 @@ def ranks(value: str) -> frozenset[int]:
     expected = "expected ranks such as 0 or 0,2-4"
     found: set[int] = set()
     for part in value.split(","):
-        first, dash, last = part.partition("-")
+        first, dash, last = part.strip().partition("-")
         low = _digits(first, expected)
         high = _digits(last, expected) if dash else low
         if high < low or high - low > 1_000_000:

@@ -164,8 +164,8 @@ def _apply_torchrun(
     theirs, their_sources, problems = _read_settings(TORCHRUN, said, environ)
     given = {name: value for name, value in theirs.items() if value is not None and value is not False}
     translated = translate(given, their_sources, environ, known)
-    if given.get("run_path"):  # in torchrun, too, it wins over --no-python
-        values["no_python"] = False
+    if given.get("run_path"):  # in torchrun, too, it wins over these
+        values.update(no_python=False, module=False)
     for name, (value, source) in translated.values.items():
         before = sources.get(name, "default")
         is_stronger = not before.startswith("-") or name in translated.firm
@@ -190,7 +190,8 @@ def look_up(
 ) -> tuple[object | None, str]:
     """What was said about a setting, as text, and where."""
     given = options.get(setting.name)
-    if given is not None and given != ():
+    is_unset = given == "" and setting.torchrun and setting.parse is parse.text  # `--log-dir=$UNSET`
+    if given is not None and given != () and not is_unset:
         return given, setting.option
     names = (setting.variable, "PET_" + setting.name.upper()) if setting.torchrun else (setting.variable,)
     for name in names:

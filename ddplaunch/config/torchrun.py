@@ -78,7 +78,7 @@ _NODES = "Many nodes"
 
 # What of --rdzv-conf counts: how it is read, and its name here.
 _CONF: "Mapping[str, tuple[Callable[[str], Any], str]]" = {
-    "timeout": (parse.some_seconds, "join_timeout"),
+    "timeout": (parse.some_seconds, ""),  # of static runs only
     "join_timeout": (parse.some_seconds, "join_timeout"),
     "last_call_timeout": (parse.seconds, "last_call"),
     "is_host": (parse.flag, "is_host"),
@@ -105,7 +105,7 @@ TORCHRUN: tuple[Setting, ...] = (
     _setting("virtual_local_rank", parse.flag, "As --isolate-gpus, and LOCAL_RANK is 0 everywhere."),
     _setting("run_path", parse.flag, "Accepted: a script is run by its path anyway."),
     _setting("local_addr", parse.text, "Accepted: nodes find the master, not each other.", "HOST"),
-    _setting("monitor_interval", parse.seconds, "Accepted: nothing is polled.", "S"),
+    _setting("monitor_interval", float, "Accepted: nothing is polled.", "S"),
     _setting("start_method", parse.one_of("spawn", "fork", "forkserver"), "Accepted: workers are programs.",
              "METHOD"),
     _setting("signals_to_handle", _signals, "Accepted: all of them are passed on.", "LIST"),
@@ -145,11 +145,12 @@ def translate(
 
 
 def _find_firm(theirs: "Mapping[str, Any]", ours: "Mapping[str, Any]") -> frozenset[str]:
-    """The endpoint is where nodes meet, whatever --master-addr and --master-port say beside it."""
-    if "rdzv_endpoint" not in theirs:
-        return frozenset()
-    is_same_port = ours["master_port"] == (theirs["rdzv_endpoint"][1] or C10D_PORT)
-    return frozenset({"master_addr", "master_port"} if is_same_port else {"master_addr"})
+    """The endpoint is where nodes meet, whatever is said beside it; c10d does not ask for node ranks."""
+    firm = {"node_rank"} if theirs.get("rdzv_backend") == "c10d" else set[str]()
+    if "rdzv_endpoint" in theirs:
+        is_same_port = ours["master_port"] == (theirs["rdzv_endpoint"][1] or C10D_PORT)
+        firm |= {"master_addr", "master_port"} if is_same_port else {"master_addr"}
+    return frozenset(firm)
 
 
 def _find_overrides(theirs: "Mapping[str, Any]") -> tuple[tuple[str, str], ...]:
@@ -197,13 +198,15 @@ def _translate_variables(
 
 
 def _translate_prefix(prefix: str, theirs: "Mapping[str, Any]") -> str:
-    """`${rank}` and `$rank`, as string.Template has it; braces of its own mean themselves."""
+    """`${rank}` and `$rank`, `$$` for a dollar, as string.Template has it; its braces mean themselves."""
     names = {"local_rank": "\1", "role_name": "\2", "rank": "\3"}
+    prefix = prefix.replace("$$", "\4")
     for name, mark in names.items():
         prefix = prefix.replace("${" + name + "}", mark).replace("$" + name, mark)
     prefix = prefix.replace("{", "{{").replace("}", "}}")
     role = theirs.get("role", "default").replace("{", "{{").replace("}", "}}")
-    return prefix.replace("\1", "{local_rank}").replace("\2", role).replace("\3", "{rank}")
+    prefix = prefix.replace("\1", "{local_rank}").replace("\2", role).replace("\3", "{rank}")
+    return prefix.replace("\4", "$")
 
 
 def _translate_rendezvous(
@@ -216,12 +219,13 @@ def _translate_rendezvous(
     if backend not in ("static", "c10d"):
         cause = "expected static or c10d: the launchers themselves keep the run's state, and need no etcd"
         return [Problem(f"{sources['rdzv_backend']} {backend} is not supported", cause)]
-    problems = _translate_conf(theirs, sources, take)
+    problems = _translate_conf(theirs, sources, take, backend == "static")
     if backend == "static" and ours["gives_ranks"]:
         hint = "leave --rdzv-backend out, or say c10d"
         what = "--rdzv-backend static is for a fixed number of nodes"
         return [*problems, Problem(what, f"--nnodes is {ours['min_nnodes']}:{ours['nnodes']}", hint)]
-    if ours["nnodes"] == 1:  # one node meets nobody
+    if ours["nnodes"] == 1 and backend == "c10d":  # one node meets nobody, whatever its rank
+        take("node_rank", 0, sources["rdzv_backend"])
         return problems
     if backend == "c10d":
         take("gives_ranks", True, sources["rdzv_backend"])
@@ -232,19 +236,22 @@ def _translate_rendezvous(
     if port == 0 and ours["min_nnodes"] == 1:  # one node is enough, and nobody else can find it
         take("standalone", True, source)
         return problems
-    if port == 0:
+    if port == 0 and ours["nnodes"] > 1:
         what = f"{source}: a picked port cannot be known on other nodes"
         return [*problems, Problem(what, hint="name the same port on every node")]
     if backend == "c10d":  # it is the launchers that meet there; where workers meet, node 0 tells
         take("control_port", port or C10D_PORT, source)
         take("master_port", 0, source)
-    elif port:
+    elif port is not None:
         take("master_port", port, source)
     return problems
 
 
 def _translate_conf(
-    theirs: "Mapping[str, Any]", sources: Mapping[str, str], take: Callable[[str, object, str], None]
+    theirs: "Mapping[str, Any]",
+    sources: Mapping[str, str],
+    take: Callable[[str, object, str], None],
+    is_static: bool,
 ) -> list[Problem]:
     source, problems = sources["rdzv_conf"], []
     read: dict[str, Any] = {}
@@ -257,6 +264,8 @@ def _translate_conf(
         else:
             if name:
                 take(name, read[key], source)
+    if is_static and "timeout" in read:
+        take("join_timeout", read["timeout"], source)
     interval, attempts = read.get("keep_alive_interval"), read.get("keep_alive_max_attempt")
     if interval or attempts:
         take("heartbeat_timeout", (interval or 5.0) * (attempts or 3), source)  # torch's defaults

@@ -59,12 +59,12 @@ def _look(host: str, port: int, connects: bool, write: int) -> "NoReturn":
         signal.set_wakeup_fd(-1)
         os.dup2(write, 0)
         os.closerange(1, os.sysconf("SC_OPEN_MAX"))
-        os.write(0, json.dumps(_find(host, port, connects)._asdict()).encode())
+        os.write(0, json.dumps(find_master(host, port, connects)._asdict()).encode())
     finally:
         os._exit(0)
 
 
-def _find(host: str, port: int, connects: bool) -> Finding:
+def find_master(host: str, port: int, connects: bool) -> Finding:
     import socket
 
     try:

@@ -11,13 +11,16 @@ from ddplaunch.plan.model import WorkerSpec
 class LogBook:
     """The log files of one attempt."""
 
+    names_latest = True  # DIR/latest is this run
+
     def __init__(self, run_directory: str, attempt: int, max_bytes: int | None) -> None:
         self.complaint = ""  # the first thing that went wrong, in words
         self._directory = os.path.join(run_directory, f"attempt_{attempt}")
         self._max_bytes = max_bytes
         try:
             os.makedirs(self._directory, exist_ok=True)
-            _point_latest_to(run_directory)
+            if self.names_latest:
+                _point_latest_to(run_directory)
         except OSError as error:
             self.complain(self._directory, error)
 

@@ -12,6 +12,8 @@ _STREAMS = ("stdout", "stderr")
 class SplitLogBook(LogBook):
     """Only the streams that were chosen; lines with certain words also to a file for all ranks."""
 
+    names_latest = False  # whoever looks for */attempt_0 there would find everything twice
+
     def __init__(
         self, run_directory: str, attempt: int, filters: tuple[Sequence[str], Sequence[str]]
     ) -> None:

@@ -76,8 +76,9 @@ def check_script(config: LaunchConfig, script: ScriptFacts) -> list[Problem]:
         hint = f"./{script.path} is here" if script.is_here else ""
         hint = hint if config.no_python else "the script comes after ddplaunch's own options"
         return [Problem(f"cannot find the {what} {script.path}", script.missing, hint)]
-    if script.is_directory and not config.no_python:
-        return [Problem(f"{script.path} is a directory", hint="name the script inside it")]
+    if script.is_directory and not script.is_program and not config.no_python:
+        cause = "and there is no __main__.py in it"
+        return [Problem(f"{script.path} is a directory", cause, "name the script inside it")]
     if config.no_python and (script.is_directory or not script.is_executable):
         cause = "it is a directory" if script.is_directory else "--no-python runs it as a program"
         return [Problem(f"{script.path} is not executable", cause, f"chmod +x {script.path}")]
@@ -144,6 +145,8 @@ def check_master(plan: LaunchPlan) -> list[Problem]:
         return []
     address = plan.master_addr
     hint = "--master-addr with the address or name of node 0, the same on every node"
+    if address is None and plan.gives_ranks:
+        hint = "--rdzv-endpoint HOST:PORT, the same on every node: node 0 is whoever is there"
     if address is None:
         return [Problem("no master address", f"there are {plan.nnodes} nodes", hint, EXIT_PREFLIGHT)]
     if plan.gives_ranks:  # who is at that address is node 0: all nodes may be on one machine

@@ -10,6 +10,7 @@ class ScriptFacts(Record):
     missing: str = ""
     is_here: bool = False  # there is a file of that name, but not in PATH
     is_directory: bool = False
+    is_program: bool = False  # a directory that Python runs
     is_readable: bool = True
     is_executable: bool = True
 

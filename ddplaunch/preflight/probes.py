@@ -115,6 +115,7 @@ def _probe_file(path: str) -> ScriptFacts:
     return ScriptFacts(
         path,
         is_directory=stat.S_ISDIR(mode),
+        is_program=stat.S_ISDIR(mode) and os.path.isfile(os.path.join(path, "__main__.py")),
         is_readable=os.access(path, os.R_OK),
         is_executable=os.access(path, os.X_OK),
     )

@@ -1,5 +1,6 @@
 """The preloader's life: import the modules, say how that went, fork workers while there is a launcher."""
 
+import atexit
 import gc
 import os
 import signal
@@ -10,7 +11,7 @@ from types import FrameType
 from ddplaunch.preload.become import Changes, become, find_changes
 from ddplaunch.preload.fork import fork
 from ddplaunch.preload.safety import explain_failure, find_obstacle, name_daemons
-from ddplaunch.preload.script import Script, prepare
+from ddplaunch.preload.script import Script, has_own_modules, prepare, renew_main
 from ddplaunch.preload.title import set_title
 from ddplaunch.preload.wire import decode_words, receive_message, send_message
 from ddplaunch.record import TYPE_CHECKING, Record
@@ -76,6 +77,8 @@ def _begin(
     os.read(birth.gate, 1)  # nobody writes: it closes when the launcher is this worker's parent
     os.close(birth.gate)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    if has_own_modules():  # what they leave to the end of Python is frozen, too
+        atexit.register(gc.unfreeze)
     script.run(argv)
 
 
@@ -101,6 +104,7 @@ def _import_all(modules: Collection[str]) -> "dict[str, Any]":
     if gc.get_threshold()[0] == RARELY:
         gc.set_threshold(*thresholds)
     gc.freeze()  # the collector would write to every object, and so copy its page in each worker
+    renew_main()
     return {"daemons": name_daemons()}
 
 

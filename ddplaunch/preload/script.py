@@ -65,6 +65,29 @@ def prepare(argv: Sequence[str]) -> Script:
     return script
 
 
+def renew_main() -> None:
+    """After gc.freeze(): what a frozen namespace has in it would not be finalised when Python ends.
+
+    A file that a script leaves open is written then. Where a module keeps the `__main__` it saw, it stays.
+    """
+    old = sys.modules["__main__"]
+    if sys.getrefcount(old) > 3:  # sys.modules, `old`, and the question itself
+        return
+    sys.modules["__main__"] = new = types.ModuleType("__main__")
+    vars(new).update(vars(old))
+
+
+def has_own_modules() -> bool:
+    """Whether a module is there that is neither installed nor Python's: it may open files as scripts do."""
+    files = (getattr(module, "__file__", None) for module in tuple(sys.modules.values()))
+    return any(isinstance(file, str) and not _is_installed(file) for file in files)
+
+
+def _is_installed(file: str) -> bool:
+    places = (os.path.dirname(os.__file__) + os.sep, os.path.dirname(os.path.dirname(_HERE)) + os.sep)
+    return file.startswith(places) or "site-packages" in file or "dist-packages" in file
+
+
 def _set_arguments(argv: Sequence[str]) -> None:
     sys.orig_argv[:] = argv
     sys.argv[:] = argv[3:] if argv[2] == "-m" else argv[2:]
@@ -86,8 +109,8 @@ def _make_absolute(path: str) -> str:
 
 
 def _is_archive(path: str) -> bool:
-    """Python runs what is in it: a zip file, for instance."""
-    return os.path.isfile(path) and pkgutil.get_importer(path) is not None
+    """Python runs what is in it: a zip file, or a directory with a __main__.py."""
+    return bool(path) and pkgutil.get_importer(path) is not None
 
 
 def _leave_us_out_of_it() -> None:

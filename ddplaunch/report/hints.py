@@ -19,7 +19,12 @@ _KNOWN: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (
         ("EADDRINUSE", "Address already in use", "address already in use"),
-        "a port is taken: leave --master-port out, and ddplaunch picks a free one",
+        "a port is taken: on one node leave --master-port out, and ddplaunch picks a free one; on several "
+        "name another one, or another --control-port (by default the port after it)",
+    ),
+    (
+        ("EOFError: EOF when reading a line", "bdb.BdbQuit"),
+        "stdin is empty in a worker: --interactive-rank 0 gives rank 0 the launcher's",
     ),
     (
         ("terminate called without an active exception",),

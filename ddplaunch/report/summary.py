@@ -5,6 +5,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ddplaunch.report.model import AttemptRecord, Failure, RunResult, WorkerRecord
+from ddplaunch.report.tails import choose_lines
 from ddplaunch.words import exit_code_of
 
 
@@ -22,6 +23,16 @@ def render_summary(result: RunResult) -> str:
         "log_dir": result.log_dir,
     }
     return json.dumps(document, indent=2) + "\n"
+
+
+def render_error(result: RunResult, failure: Failure) -> str:
+    """The first failure as torch's @record writes it."""
+    if failure.error_file is not None:
+        return json.dumps(dict(failure.error_file))
+    lines = choose_lines(failure.tail)
+    extra = {"py_callstack": "\n".join(lines), "timestamp": str(int(result.started_at + result.seconds))}
+    message = lines[-1] if lines else result.reason
+    return json.dumps({"message": {"message": message, "extraInfo": extra}})
 
 
 def _attempt(attempt: AttemptRecord) -> dict[str, Any]:

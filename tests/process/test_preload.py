@@ -288,3 +288,20 @@ def test_variables_that_are_no_text_where_the_workers_live(launch: Launch, tmp_p
     run = launch(*PRELOAD, *options, str(script), "\u00e9")
     assert run.wait() == 0, run.err
     assert run.out == "b'\\xff\\xc3\\xa9' b'\\xc3\\xa9'\n"
+
+
+def test_what_is_open_when_python_ends_is_written(launch: Launch, tmp_path: Path) -> None:
+    """A script's files, and those of a module that was imported before the fork."""
+    (tmp_path / "mylog.py").write_text("def start(path):\n    global file\n    file = open(path, 'w')\n")
+    (tmp_path / "script.py").write_text(
+        "import mylog, sys\n"
+        "def make(name):\n    return open(f'{sys.argv[1]}/{name}', 'w')\n"
+        "mylog.start(sys.argv[1] + '/of_module')\nmylog.file.write('module')\n"
+        "file = make('of_script')\nfile.write('script')\n"
+    )
+    for number, modules in enumerate(("json", "json,mylog")):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        run = launch("--preload", modules, "script.py", str(directory), cwd=tmp_path)
+        assert run.wait() == 0, run.err
+        assert [path.read_text() for path in sorted(directory.iterdir())] == ["module", "script"]

@@ -82,6 +82,46 @@ def test_run_path_wins_over_no_python(launch: Launch) -> None:
     assert "ready" in run.out
 
 
+def test_a_master_elsewhere_is_not_used_by_one_node(launch: Launch) -> None:
+    """As in a job file for many nodes that was cut down to one."""
+    run = launch("--nproc-per-node", "2", "--master-addr", "elsewhere.invalid", worker("gloo"))
+    assert run.wait() == 0, run.err
+    assert "--master-addr is not used, with one node: elsewhere.invalid does not resolve" in run.err
+
+
+@pytest.mark.parametrize("options", [(), ("--preload", "json")])
+def test_a_directory_with_a_program_in_it(launch: Launch, tmp_path: Path, options: tuple[str, ...]) -> None:
+    directory = tmp_path / "program"
+    directory.mkdir()
+    refused = launch(str(directory))
+    assert refused.wait() == 2
+    assert "is a directory\n  cause: and there is no __main__.py in it" in refused.err
+    (directory / "__main__.py").write_text("import beside; print(beside.X, __name__)\n")
+    (directory / "beside.py").write_text("X = 7\n")
+    run = launch(*options, str(directory))
+    assert (run.wait(), run.out) == (0, "7 __main__\n"), run.err
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_whoever_started_the_launcher_finds_the_error(
+    launch: Launch, tmp_path: Path, is_recorded: bool
+) -> None:
+    """torchrun itself is @record'ed."""
+    script, outer = tmp_path / "train.py", tmp_path / "outer.json"
+    script.write_text(
+        "import json, os\n"
+        f"if {is_recorded}:\n"
+        "    error = {'message': {'message': 'ValueError: boom', 'extraInfo': {'timestamp': '7'}}}\n"
+        "    json.dump(error, open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w'))\n"
+        "raise ValueError('boom')\n"
+    )
+    run = launch("--nproc-per-node", "2", str(script), env={"TORCHELASTIC_ERROR_FILE": str(outer)})
+    assert run.wait() == 1
+    error = json.loads(outer.read_text())["message"]
+    assert error["message"] == "ValueError: boom"
+    assert int(error["extraInfo"]["timestamp"]) > 0
+
+
 def test_virtual_local_rank(launch: Launch) -> None:
     env = {"CUDA_VISIBLE_DEVICES": "4,6"}
     found = dump(launch, "--virtual-local-rank", env=env)

@@ -39,7 +39,10 @@ def test_an_address_in_brackets(said: str, meant: str) -> None:
 
 
 def test_what_of_the_rendezvous_configuration_has_a_name_here() -> None:
-    config = read(rdzv_conf="join_timeout=5,last_call_timeout=0,is_host=t,read_timeout=60,store_type=tcp")
+    config = read(
+        rdzv_backend="c10d",
+        rdzv_conf="join_timeout=5,timeout=9,last_call_timeout=0,is_host=t,read_timeout=60,store_type=tcp",
+    )
     assert (config.join_timeout, config.last_call, config.is_host) == (5.0, 0.0, True)
     assert read(rdzv_conf="keep_alive_interval=2").heartbeat_timeout == 6.0
     assert read(rdzv_conf="keep_alive_interval=2,keep_alive_max_attempt=4").heartbeat_timeout == 8.0
@@ -49,12 +52,37 @@ def test_what_of_the_rendezvous_configuration_has_a_name_here() -> None:
     assert len(refused.value.problems) == 3
 
 
+def test_one_node_meets_where_a_static_endpoint_says_and_has_no_other_rank() -> None:
+    config = read(rdzv_endpoint="localhost:29831")
+    assert (config.master_addr, config.master_port) == ("localhost", 29831)
+    assert read(rdzv_endpoint="localhost:0").master_port == 0
+    assert read(rdzv_backend="c10d", node_rank="3").node_rank == 0
+
+
+def test_a_number_of_nodes_that_is_said_wins_over_kubeflows() -> None:
+    environ = {"PET_NNODES": "2"}
+    line = CommandLine({"nnodes": "1"}, "train.py", ())
+    config = resolve(line.options, "train.py", (), environ, detect(Surroundings(environ, "pod", {}, line)))
+    assert (config.cluster_problems, config.nnodes) == ((), 1)
+
+
+def test_the_prefix_is_a_template_as_python_has_it() -> None:
+    environ = {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "$$${rank} {x} $local_rank "}
+    assert read(environ).prefix == "${rank} {{x}} {local_rank} "
+
+
 def test_spaces_equals_signs_and_unset_variables() -> None:
     assert read(rdzv_conf="timeout = 5 , other=1").join_timeout == 5.0
     streams = read(redirects="=3").streams
     assert streams is not None
     assert streams.redirected == ((None, 3),)
     assert read(rdzv_endpoint="", local_ranks_filter="").streams is None
+    config = read(log_dir="", rdzv_id="")
+    assert (config.log_dir, config.rdzv_id) == (None, None)
+    streams = read(local_ranks_filter="0, 2", monitor_interval="1e-1").streams
+    assert streams is not None
+    assert streams.shown_ranks == frozenset({0, 2})
+    assert (read(run_path="1", module="1", no_python="1").module) is False
     assert read(logs_specs="default").script == "train.py"
 
 
