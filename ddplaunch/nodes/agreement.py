@@ -20,7 +20,7 @@ class Field(Record):
 _MUST = (
     Field("purpose", lambda h: h.purpose, lambda h: "a check" if h.purpose == "check" else "a launch"),
     Field("--rdzv-id", lambda h: h.run_name, lambda h: h.run_name or "none",
-          "this is another run's master: give each run a --master-port of its own"),
+          "this is another run's place to meet: give each run a port of its own"),
     Field("--nnodes", lambda h: (h.min_nnodes, h.nnodes), lambda h: _show_nodes(h),
           "the same --nnodes on every node"),
     Field("who gives out node ranks", lambda h: h.gives_ranks,

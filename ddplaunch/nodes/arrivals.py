@@ -67,7 +67,7 @@ def _hear_member(state: State, event: Heard, known: Member) -> tuple[State, tupl
     if known.down_since is not None and state.phase is Phase.STOPPING:  # only now it hears of the stop
         until = event.at + status.hello.grace_seconds + STOP_SECONDS
         state = state._replace(stop_until=max(state.stop_until, until))
-    member = Member(status, peer, known.rank, known.since, _find_end(state, known, event))
+    member = known._replace(status=status, peer=peer, down_since=None, end=_find_end(state, known, event))
     if status.interrupted and may_leave(state, member):
         return dismiss(state, (member,))
     state = with_member(state, member)
@@ -165,9 +165,9 @@ def _admit(state: State, event: Heard, decision: Decision, rank: int) -> tuple[S
     place = name_place(rank, status.hello.host)
     end = verdicts.date_ending(status, at, place) if status.ending is not None and is_early else None
     since = state.attempt if is_early else state.attempt + 1
-    member = Member(status, event.peer, rank, since, end)
+    member = Member(status, event.peer, rank, since, at, end)
     state = with_member(state, member)
-    if is_early and state.attempt == 0:
+    if is_early and state.attempt == 0 and (event.peer == LOCAL or not state.rules.is_elastic):
         state = state._replace(gather_until=min(state.gather_until, at + status.hello.join_seconds))
     warnings = (*state.orders.warnings, *decision.warnings)[:MOST_WARNINGS]
     state = state._replace(orders=state.orders._replace(warnings=warnings))

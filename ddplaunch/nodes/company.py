@@ -133,6 +133,8 @@ class Company:
 
     def _orphan(self, reason: str) -> None:
         """Node 0 gives no more orders: what runs here stops, and then it is over."""
+        if self._lost is not None:
+            return
         text, known = f"node 0 was lost: {reason}", self.orders.cause
         hint = "look at node 0: power, network, whether its launcher was killed"
         reasons = f"{known.text}; then {text}" if known is not None else text
@@ -247,6 +249,5 @@ class Company:
         """What node 0 knows of the workers of an attempt on other nodes."""
         if isinstance(self.link, Spoke):
             return []
-        statuses = [member.status for member in self.link.state.members.values()]
-        accounts = [status.account for status in statuses if status.attempt == attempt]
-        return [worker for account in accounts if account is not None for worker in account.workers]
+        accounts = self.link.state.accounts.get(attempt, {})
+        return [worker for account in accounts.values() for worker in account.workers]

@@ -40,7 +40,8 @@ class Terms(Record):
 
     @property
     def place(self) -> str:
-        return f"{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
 
 
 # --- events -----------------------------------------------------------------------------------------

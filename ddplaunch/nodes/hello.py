@@ -9,6 +9,7 @@ from ddplaunch import __version__
 from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.nodes.messages import Hello
 from ddplaunch.plan.model import LaunchPlan
+from ddplaunch.preflight.files import read_text
 
 LARGEST_SCRIPT = 1 << 24
 
@@ -34,7 +35,16 @@ def probe_hello(config: LaunchConfig, plan: LaunchPlan) -> Hello:
         join_seconds=config.join_timeout,
         min_nnodes=config.min_nnodes,
         gives_ranks=config.gives_ranks,
+        machine=_probe_machine(),
     )
+
+
+def _probe_machine() -> str:
+    """The same for all launchers of one network stack, until the machine starts anew."""
+    try:
+        return read_text("/proc/sys/kernel/random/boot_id").strip() + os.readlink("/proc/self/ns/net")
+    except OSError:
+        return ""
 
 
 def _digest_file(path: str) -> str:

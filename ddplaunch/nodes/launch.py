@@ -1,11 +1,13 @@
 """A launch of many nodes: find each other, agree, and only then start workers."""
 
+import os
+import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from ddplaunch.config.resolve import LaunchConfig
 from ddplaunch.errors import EXIT_JOIN, LaunchError, Problem
-from ddplaunch.job import Job, Setting
+from ddplaunch.job import Job, Setting, save_summary
 from ddplaunch.nodes.meeting import SOMEWHERE, claim_host, find_self, open_company
 from ddplaunch.nodes.messages import START, Orders
 from ddplaunch.output.plain import say
@@ -48,8 +50,7 @@ def launch_together(
         lobby = held.enter_context(company)
         orders = lobby.join()
         if orders.stage != START:
-            say(["the run ended before this node could join it"])
-            return 0
+            return _leave_unneeded(config, orders, started_at)
         say(f"the nodes differ in {doubt}" for doubt in orders.warnings)
         plan = replan(orders, lobby.company.rank_in(orders))
         place = (orders.master_port or gate.master_port, run_directory(machine, plan), started_at)
@@ -60,6 +61,20 @@ def launch_together(
         code = job.run()
     job.save_summary_again()  # by now the other nodes have left
     return code
+
+
+def _leave_unneeded(config: LaunchConfig, orders: Orders, started_at: float) -> int:
+    """A run that went well without this node is no failure of it."""
+    reason = "the run ended before this node could join it"
+    say([reason])
+    if config.summary_json is not None:
+        from ddplaunch.report.model import RunResult
+
+        result = RunResult(orders.run_id, "success", 0, reason, started_at, time.time() - started_at)
+        trouble = save_summary(config.summary_json, result)
+        with suppress(OSError):
+            os.write(2, trouble.encode("utf-8", "backslashreplace"))
+    return 0
 
 
 def _prepare(

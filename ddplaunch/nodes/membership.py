@@ -12,6 +12,14 @@ Every member says where it stands; what follows from that is said to all of them
 from ddplaunch.nodes import verdicts
 from ddplaunch.nodes.arrivals import hear, mishear, miss, seat_waiting, turn_away
 from ddplaunch.nodes.events import LOCAL, Action, Elapsed, Event, Heard, Misheard, TurnedAway, Vanished
+from ddplaunch.nodes.gathering import (
+    call_last,
+    describe_absence,
+    describe_waiting,
+    is_complete,
+    send_off_impatient,
+    with_seen,
+)
 from ddplaunch.nodes.messages import (
     CLEAR,
     DONE,
@@ -26,7 +34,6 @@ from ddplaunch.nodes.messages import (
     STOP,
     TIMEOUT,
     WAIT,
-    Seen,
     Verdict,
 )
 from ddplaunch.nodes.roster import (
@@ -95,36 +102,25 @@ def _gather(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
             return leave(state, at, verdicts.interrupted(member.name, member.status.interrupted))
         if member.end is not None and member.end.kind in (PROBLEM, TIMEOUT):
             return leave(state, at, verdicts.judge_end(member.end, {}), LATE_SECONDS)
-    state = _call_last(state, at)
-    is_complete = _is_complete(state, at)
-    if is_complete and all(member.status.hello.purpose == "check" for member in members):
+    state, farewells = send_off_impatient(state, at)
+    if farewells:
+        state, actions = _gather(state, at)
+        return state, farewells + actions
+    state = call_last(state, at)
+    is_all = is_complete(state, at)
+    if is_all and all(member.status.hello.purpose == "check" for member in members):
         if all(member.status.round_trip is not None for member in members):
-            return leave(_with_seen(state), at, Verdict("check", 0, "all nodes see each other"))
-    elif is_complete and at >= state.start_at:
+            return leave(with_seen(state), at, Verdict("check", 0, "all nodes see each other"))
+    elif is_all and at >= state.start_at:
         return _start(state, at)
     if at >= state.start_at:
         state = state._replace(start_at=0.0)  # from here on only nodes are waited for
     if at >= state.gather_until:
-        waited = verdicts.not_all_came(_describe_waiting(state), state.noticed, state.turned_away)
-        return leave(_with_seen(state), at, waited)
+        return leave(with_seen(state), at, describe_absence(state))
     if at >= state.remind_at:
         state = state._replace(remind_at=at + REMIND_SECONDS)
-        return order(state, state.orders._replace(waiting=_describe_waiting(state)))
+        return order(state, state.orders._replace(waiting=describe_waiting(state)))
     return state, ()
-
-
-def _call_last(state: State, at: float) -> State:
-    """There are enough nodes, and there could be more: before the first attempt, those have a while."""
-    if not state.rules.is_elastic or state.attempt or state.missing:
-        return state._replace(last_call_at=0.0)
-    return state if state.last_call_at else state._replace(last_call_at=at + state.rules.last_call_seconds)
-
-
-def _is_complete(state: State, at: float) -> bool:
-    if state.missing or not all(member.is_ready for member in state.members.values()):
-        return False
-    is_last_call_over = at >= min(state.last_call_at, state.gather_until)  # --join-timeout may be shorter
-    return len(state.members) == state.rules.nnodes or is_last_call_over
 
 
 def _start(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
@@ -132,7 +128,7 @@ def _start(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
     nprocs = tuple(state.members[node].status.hello.nproc for node in seats)
     members = {node: state.members[node]._replace(rank=rank, end=None) for rank, node in enumerate(seats)}
     state = state._replace(phase=Phase.RUNNING, started_at=at, members=members, noticed=())
-    state = state._replace(last_call_at=0.0)
+    state = state._replace(last_call_at=0.0, was_short=False)
     orders = state.orders._replace(
         stage=START, attempt=state.attempt, nprocs=nprocs, seats=seats, restarts=state.restarts, waiting=""
     )
@@ -251,8 +247,9 @@ def _gather_again(
         waiting="",
     )
     state, actions = order(state, orders)
+    state, answers = seat_waiting(state, at)  # a place may have become free
     state, further = _gather(state, at)
-    return state, actions + further
+    return state, actions + answers + further
 
 
 def _wait_for_leavers(state: State, at: float) -> State:
@@ -266,21 +263,3 @@ def _wait_for_leavers(state: State, at: float) -> State:
     if (away or state.queue) and at < state.leave_until:
         return state
     return state if state.stay_until else state._replace(phase=Phase.OVER)
-
-
-def _with_seen(state: State) -> State:
-    statuses = {member.rank: member.status for member in state.members.values()}
-    if state.rules.gives_ranks:
-        statuses = dict(enumerate(state.members[node].status for node in assign_ranks(state.members)))
-    seen = tuple(
-        Seen(rank, status.hello.host, status.round_trip) for rank, status in sorted(statuses.items())
-    )
-    return state._replace(orders=state.orders._replace(seen=seen))
-
-
-def _describe_waiting(state: State) -> str:
-    ready = {node: one.status.hello.host for node, one in state.members.items() if one.is_ready}
-    if state.rules.gives_ranks:
-        return verdicts.describe_gathering(list(ready.values()), state.rules.least, state.rules.nnodes)
-    absent = [node for node in range(state.rules.nnodes) if node not in ready]
-    return verdicts.describe_waiting(absent, ready)

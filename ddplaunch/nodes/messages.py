@@ -56,6 +56,7 @@ class Hello(Record):
     join_seconds: float  # how much longer it would wait for the others
     min_nnodes: int = 0  # a run that may grow and shrink goes on with so many; 0: all of them are needed
     gives_ranks: bool = False  # node ranks are given out by the run
+    machine: str = ""  # tells machines apart, and containers, whatever they are called
 
 
 class Ending(Record):

@@ -14,6 +14,7 @@ from ddplaunch.nodes.messages import (
     START,
     UNSEATED,
     WAIT,
+    Account,
     Orders,
     Status,
     Verdict,
@@ -70,6 +71,7 @@ class Member(Record):
     peer: bytes
     rank: int  # its node rank; UNSEATED before the run has given it one
     since: int = 0  # the first attempt it takes part in
+    came: float = 0.0
     end: End | None = None  # why its attempt ends, by node 0's clock
     down_since: float | None = None
 
@@ -77,6 +79,11 @@ class Member(Record):
     def is_ready(self) -> bool:
         """To begin the next attempt."""
         return self.down_since is None and self.status.stage in (READY, CLEAR)
+
+    @property
+    def waits_until(self) -> float:
+        """For a run that does not begin."""
+        return self.came + self.status.hello.join_seconds
 
     @property
     def name(self) -> str:
@@ -101,6 +108,8 @@ class State(Record):
     stay_until: float = 0.0  # for latecomers
     noticed: tuple[End, ...] = ()  # of this attempt, and of no present member: lost nodes, a stall
     turned_away: tuple[str, ...] = ()
+    accounts: Mapping[int, Mapping[int, Account]] = {}  # by attempt and place; of this one and the last
+    was_short: bool = False  # of nodes, since the last attempt
     queue: tuple[Heard, ...] = ()  # nodes that wait for a place, as they first came
 
     @property
@@ -114,6 +123,8 @@ class State(Record):
             times += [one.at + one.status.hello.join_seconds for one in self.queue]
         if self.phase is Phase.GATHERING:
             times += [self.gather_until, self.remind_at]
+            if self.rules.is_elastic and not self.attempt and self.missing:
+                times += [member.waits_until for node, member in self.members.items() if node != 0]
             times += [self.start_at] if self.start_at and not self.missing else []
             if self.last_call_at and all(member.is_ready for member in self.members.values()):
                 times.append(self.last_call_at)
@@ -160,8 +171,9 @@ def first_rank(rules: Rules, node: int) -> int:
 
 def orders_for(state: State, member: Member) -> Orders:
     """A node that came in the middle of an attempt waits for the next one."""
-    waits = state.orders.stage == START and member.since > state.attempt
-    return state.orders._replace(stage=WAIT) if waits else state.orders
+    if state.orders.stage != START or member.since <= state.attempt:
+        return state.orders
+    return state.orders._replace(stage=WAIT, waiting="waiting to be taken in: the run is at work")
 
 
 def refusal(state: State, verdict: Verdict) -> Orders:
@@ -170,7 +182,14 @@ def refusal(state: State, verdict: Verdict) -> Orders:
 
 
 def with_member(state: State, member: Member) -> State:
-    return state._replace(members={**state.members, member.status.node: member})
+    """It is as it says; how its attempt went is kept, also when it has begun another one, or left."""
+    status = member.status
+    state = state._replace(members={**state.members, status.node: member})
+    if status.account is None:
+        return state
+    accounts = {attempt: told for attempt, told in state.accounts.items() if attempt >= status.attempt - 1}
+    accounts[status.attempt] = {**accounts.get(status.attempt, {}), status.node: status.account}
+    return state._replace(accounts=accounts)
 
 
 def lose(state: State, member: Member, since: float) -> State:

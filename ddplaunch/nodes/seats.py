@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from ddplaunch.errors import EXIT_JOIN, Problem
 from ddplaunch.nodes import verdicts
 from ddplaunch.nodes.events import Action, Send
-from ddplaunch.nodes.messages import DONE, JOINED, UNSEATED, Status
+from ddplaunch.nodes.messages import DONE, JOINED, UNSEATED, Status, Verdict
 from ddplaunch.nodes.roster import Member, Phase, State, refusal
 from ddplaunch.nodes.verdicts import End
 
@@ -30,10 +30,12 @@ def find_seat(state: State, status: Status) -> int | None:
     """A place for a newcomer: the first that is free.
 
     A launcher that was killed and started again is another one; where the connection to the one before is
-    broken, its host tells that it comes in its place.
+    broken, its machine tells that it comes in its place. Names are not enough: containers may share one.
     """
+    machine = (status.hello.host, status.hello.machine)
     for member in state.members.values():
-        if member.down_since is not None and member.status.hello.host == status.hello.host:
+        hello = member.status.hello
+        if member.down_since is not None and (hello.host, hello.machine) == machine:
             return member.status.node
     free = [node for node in range(1, state.rules.nnodes) if node not in state.members]
     return free[0] if free else None
@@ -78,31 +80,40 @@ def find_newcomer(state: State, at: float) -> End | None:
 
 
 def may_leave(state: State, member: Member) -> bool:
-    """Whether the run can do without a node that was asked to stop: it takes no part, or there are enough."""
+    """Whether a node that was asked to stop just goes: before the run has begun, or where it takes no part.
+
+    Between two attempts, Ctrl-C is for the run, as it is in the middle of one.
+    """
     if not state.rules.is_elastic or member.status.node == 0:
         return False
     if state.phase is Phase.GATHERING:
-        return len(state.members) > state.rules.least
+        return state.attempt == 0 or member.status.interrupted == signal.SIGTERM
     return member.since > state.attempt
 
 
 def find_departing(state: State) -> tuple[Member, ...]:
     """Nodes that were told to end by SIGTERM, as machines are that somebody else needs: the others go on.
 
-    Ctrl-C is somebody who wants the run to end, and so is a signal to node 0.
+    If they are too few for that, they wait for more, as after a loss. Ctrl-C is somebody who wants the run to
+    end, and so is a signal to node 0.
     """
     asked = [member for member in state.members.values() if member.status.interrupted]
     is_own_end = all(m.status.interrupted == signal.SIGTERM and m.status.node != 0 for m in asked)
-    is_enough = len(state.members) - len(asked) >= state.rules.least
-    return tuple(asked) if state.rules.is_elastic and is_own_end and is_enough else ()
+    return tuple(asked) if state.rules.is_elastic and is_own_end else ()
 
 
 def dismiss(state: State, leavers: Sequence[Member]) -> tuple[State, tuple[Action, ...]]:
-    """These nodes leave, and the run goes on without them."""
-    gone = {member.status.node for member in leavers}
-    members = {node: member for node, member in state.members.items() if node not in gone}
+    """These nodes were asked to leave, and the run goes on without them."""
+    told = {m.status.node: verdicts.interrupted(m.name, m.status.interrupted) for m in leavers}
+    return send_off(state, told)
+
+
+def send_off(state: State, told: Mapping[int, Verdict]) -> tuple[State, tuple[Action, ...]]:
+    """The nodes at these places leave, each with what it is told."""
+    members = {node: member for node, member in state.members.items() if node not in told}
     farewells = tuple(
-        Send(member.peer, refusal(state, verdicts.interrupted(member.name, member.status.interrupted)))
-        for member in leavers
+        Send(state.members[node].peer, refusal(state, verdict))
+        for node, verdict in told.items()
+        if node in state.members
     )
     return state._replace(members=members), farewells

@@ -183,7 +183,10 @@ def not_all_came(waiting: str, noticed: Sequence[End], turned_away: Sequence[str
     lost = find_first([end for end in noticed if end.kind == messages.LOST], 0.0)
     if lost is not None:
         return _lost(lost, 0.0)._replace(reason=f"{lost.place} was lost, and did not come back for a restart")
-    hint = "start ddplaunch on every node, with the same --master-addr; --join-timeout says how long to wait"
+    hint = (
+        "start ddplaunch on every node, with the same --master-addr or --rdzv-endpoint; --join-timeout says "
+        "how long to wait"
+    )
     if turned_away:
         hint = f"turned away: {', '.join(turned_away)} (another DDPLAUNCH_TOKEN, or none)"
     problem = Problem("the nodes did not come together within --join-timeout", waiting, hint, EXIT_JOIN)

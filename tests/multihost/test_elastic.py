@@ -1,5 +1,6 @@
 """Runs that give out node ranks, lose nodes and take new ones in, on real network stacks."""
 
+import json
 import os
 import re
 import signal
@@ -92,6 +93,20 @@ def test_one_node_more_than_there_may_be_waits_as_long_as_it_was_told_to(nodes: 
     for run in runs:
         run.send(signal.SIGTERM)
     assert codes(runs) == [143, 143]
+
+
+def test_a_spare_that_was_not_needed_says_so_in_its_summary(nodes: Nodes, tmp_path: Path) -> None:
+    told, summary = tmp_path / "told", tmp_path / "summary.json"
+    arguments = (worker("when_told"), str(told), "1", "0")
+    runs = [join(nodes, host, "1:2", *arguments) for host in (0, 1)]
+    for run in runs:
+        run.wait_ready(1)
+    spare = join(nodes, 2, "1:2", "--summary-json", str(summary), *arguments)
+    spare.wait_for("waiting for a place")
+    told.touch()
+    assert codes([*runs, spare]) == [0, 0, 0]
+    found = json.loads(summary.read_text())
+    assert (found["outcome"], found["exit_code"], found["attempts"]) == ("success", 0, [])
 
 
 def test_a_spare_node_takes_the_place_of_one_that_is_lost(nodes: Nodes) -> None:

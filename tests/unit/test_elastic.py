@@ -4,7 +4,7 @@ import signal
 
 from ddplaunch.errors import Problem
 from ddplaunch.nodes import messages as m
-from ddplaunch.nodes.events import Heard, Send
+from ddplaunch.nodes.events import Elapsed, Heard, Send
 from ddplaunch.nodes.messages import Ending, Orders, Status
 from ddplaunch.nodes.roster import Phase
 from tests.unit.test_membership import History, account, failed
@@ -225,7 +225,7 @@ def test_a_node_that_is_told_to_end_departs_and_the_others_go_on() -> None:
     assert (run.orders.stage, run.orders.seats, run.orders.restarts) == (m.START, (0, 2), 0)
 
 
-def test_ctrl_c_on_any_node_ends_the_run_and_so_does_too_few_that_remain() -> None:
+def test_ctrl_c_on_any_node_ends_the_run() -> None:
     run = start_three()
     interrupt(run, "a", signal.SIGINT, 5.0)
     run.clear((0,), 6.0)
@@ -233,12 +233,76 @@ def test_ctrl_c_on_any_node_ends_the_run_and_so_does_too_few_that_remain() -> No
         run.tell(name, m.CLEAR, 6.0)
     assert run.orders.verdict is not None
     assert (run.orders.stage, run.orders.verdict.exit_code) == (m.LEAVE, 130)
-    two = Elastic().start_two()
-    interrupt(two, "a", signal.SIGTERM, 5.0)
-    two.clear((0,), 6.0)
-    two.tell("a", m.CLEAR, 6.0)
-    assert two.orders.verdict is not None
-    assert (two.orders.stage, two.orders.verdict.exit_code) == (m.LEAVE, 143)
+
+
+def test_a_node_that_departs_is_waited_for_if_too_few_remain_as_one_that_is_lost() -> None:
+    run = Elastic().start_two()
+    interrupt(run, "a", signal.SIGTERM, 5.0)
+    run.clear((0,), 6.0)
+    run.tell("a", m.CLEAR, 6.0)
+    farewells = [one for one in run.actions if isinstance(one, Send) and one.orders.stage == m.LEAVE]
+    assert [farewell.peer for farewell in farewells] == [b"a"]
+    run.pass_time(6.1)
+    assert (run.orders.stage, run.orders.waiting) == (m.WAIT, "waiting for 1 more node (have n0)")
+    run.come("b", 20.0)
+    run.pass_time(22.9)
+    assert run.orders.stage == m.WAIT  # others may come, too: they need not be taken in one by one
+    run.pass_time(23.1)
+    assert (run.orders.stage, run.orders.attempt) == (m.START, 1)
+
+
+def test_a_node_that_is_told_to_end_while_a_run_forms_just_goes() -> None:
+    run = Elastic()
+    run.say(0, m.READY)
+    run.come("a", 0.1)
+    run.tell("a", m.READY, 0.2, interrupted=signal.SIGTERM)
+    assert (run.state.phase, sorted(run.state.members)) == (Phase.GATHERING, [0])
+
+
+def test_who_is_impatient_leaves_a_forming_run_alone() -> None:
+    run = Elastic()
+    run.state = run.state._replace(rules=run.state.rules._replace(min_nnodes=3))
+    run.say(0, m.READY)
+    run.hello = run.hello._replace(join_seconds=5.0)
+    run.come("a", 1.0)
+    assert run.state.deadline is not None
+    assert run.state.deadline <= 6.0
+    run.see(Elapsed(6.0))
+    assert (run.state.phase, sorted(run.state.members)) == (Phase.GATHERING, [0])
+    assert run.told(b"a").verdict is not None
+    assert run.orders.stage == m.WAIT
+
+
+def test_a_spare_comes_in_with_the_restart_that_a_departure_makes() -> None:
+    run = start_three()
+    assert run.come("c", 3.0).seat == m.UNSEATED
+    interrupt(run, "a", signal.SIGTERM, 5.0)
+    run.clear((0,), 6.0)
+    run.tell("b", m.CLEAR, 6.0)
+    run.tell("a", m.CLEAR, 6.5)
+    assert (run.orders.stage, run.orders.attempt, len(run.orders.seats)) == (m.START, 1, 3)
+
+
+def test_how_an_attempt_went_is_known_of_those_that_left_it() -> None:
+    run = start_three()
+    interrupt(run, "a", signal.SIGTERM, 5.0)
+    run.clear((0,), 6.0)
+    run.tell("b", m.CLEAR, 6.0, account=account(2))
+    run.tell("a", m.CLEAR, 6.5, account=account(1))
+    run.tell("b", m.RUNNING, 7.0, attempt=1, account=None)
+    told = run.state.accounts[0]
+    assert {worker.rank for place in (1, 2) for worker in told[place].workers} == {
+        worker.rank for node in (1, 2) for worker in account(node).workers
+    }
+
+
+def test_a_newcomer_with_the_same_name_on_another_machine_does_not_take_a_place_that_is_kept() -> None:
+    run = start_three()
+    run.state = run.state._replace(rules=run.state.rules._replace(nnodes=4))
+    run.vanish(run.seats["b"], 5.0)
+    other = Status(m.UNSEATED, "key", 1, run.hello._replace(host="b", machine="another"), m.READY)
+    run.see(Heard(b"other", other, 6.0))
+    assert run.told(b"other").seat == 3
 
 
 def test_a_node_that_was_dropped_and_comes_back_takes_part_again() -> None:
@@ -299,6 +363,19 @@ def test_a_node_that_was_asked_to_end_and_vanishes_is_lost_and_the_others_go_on(
     run.pass_time(30.0)
     assert run.orders.stage == m.START
     assert run.orders.seats == (0, run.seats["a"])
+
+
+def test_a_loss_that_workers_notice_before_the_launchers_is_still_the_cause() -> None:
+    """Silence takes a fifth of --heartbeat-timeout to be noticed; a collective may time out sooner."""
+    run = start_three()
+    run.tell("b", m.RUNNING, 5.0, ending=failed(2))
+    run.vanish(run.seats["a"], 8.5)
+    run.clear((0,), 9.0)
+    run.tell("b", m.CLEAR, 9.0, account=account(2))
+    run.pass_time(21.0)
+    assert (run.orders.stage, run.orders.attempt, run.orders.restarts) == (m.START, 1, 0)
+    assert run.orders.verdict is not None
+    assert run.orders.verdict.outcome == "node-lost"
 
 
 def test_a_join_that_cannot_be_made_is_no_success() -> None:
