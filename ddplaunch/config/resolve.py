@@ -35,6 +35,7 @@ class LaunchConfig(Record):
     gives_ranks: bool  # the run itself gives out node ranks
     is_host: bool | None  # whether such a run's node 0 is here; None: where the master's address is
     last_call: float  # seconds for more nodes than needed to come, before the first attempt
+    role: str  # of this node's workers
     overrides: tuple[tuple[str, str], ...]  # variables of workers that win over our own
     streams: "Streams | None"  # what goes to files of its own
     nnodes: int
@@ -94,7 +95,7 @@ def resolve(
     if not script and not values["check"]:
         example = "ddplaunch --nproc-per-node 2 train.py"
         problems.append(Problem("no training script given", hint=f"name it after the options: {example}"))
-    values.update(overrides=(), streams=None, min_nnodes=0, gives_ranks=False)
+    values.update(role="default", overrides=(), streams=None, min_nnodes=0, gives_ranks=False)
     values.update(is_host=None, last_call=LAST_CALL_SECONDS)
     if isinstance(values["nnodes"], tuple):
         values["min_nnodes"], values["nnodes"] = values["nnodes"]

@@ -132,6 +132,8 @@ def translate(
     problems += _translate_variables(environ, theirs, ours, take)
     if "shutdown_timeout" in theirs:
         take("grace", theirs["shutdown_timeout"], sources["shutdown_timeout"])
+    if "role" in theirs:
+        take("role", theirs["role"], sources["role"])
     if "virtual_local_rank" in theirs:
         take("isolate_gpus", True, sources["virtual_local_rank"])
     overrides = _find_overrides(theirs)
@@ -156,8 +158,6 @@ def _find_firm(theirs: "Mapping[str, Any]", ours: "Mapping[str, Any]") -> frozen
 def _find_overrides(theirs: "Mapping[str, Any]") -> tuple[tuple[str, str], ...]:
     """Variables of workers that are not what we would make them."""
     overrides = []
-    if "role" in theirs:
-        overrides.append(("ROLE_NAME", theirs["role"]))
     if "virtual_local_rank" in theirs:
         overrides.append(("LOCAL_RANK", "0"))
     if "signals_to_handle" in theirs:

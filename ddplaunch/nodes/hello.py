@@ -35,6 +35,7 @@ def probe_hello(config: LaunchConfig, plan: LaunchPlan) -> Hello:
         join_seconds=config.join_timeout,
         min_nnodes=config.min_nnodes,
         gives_ranks=config.gives_ranks,
+        role=config.role,
         machine=_probe_machine(),
     )
 

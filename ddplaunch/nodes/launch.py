@@ -39,7 +39,8 @@ def launch_together(
 
     def replan(orders: Orders, node_rank: int) -> LaunchPlan:
         agreed = config._replace(nnodes=len(orders.nprocs), node_rank=node_rank)
-        return plan_launch(agreed, machine, environ, orders.run_id, Agreed(orders.nprocs, launch_id))
+        together = Agreed(orders.nprocs, launch_id, orders.roles)
+        return plan_launch(agreed, machine, environ, orders.run_id, together)
 
     with ExitStack() as held:
         if claim is not None:

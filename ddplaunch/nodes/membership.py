@@ -125,12 +125,19 @@ def _gather(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
 
 def _start(state: State, at: float) -> tuple[State, tuple[Action, ...]]:
     seats = assign_ranks(state.members)
-    nprocs = tuple(state.members[node].status.hello.nproc for node in seats)
+    hellos = [state.members[node].status.hello for node in seats]
+    nprocs, roles = tuple(hello.nproc for hello in hellos), tuple(hello.role for hello in hellos)
     members = {node: state.members[node]._replace(rank=rank, end=None) for rank, node in enumerate(seats)}
     state = state._replace(phase=Phase.RUNNING, started_at=at, members=members, noticed=())
     state = state._replace(last_call_at=0.0, was_short=False)
     orders = state.orders._replace(
-        stage=START, attempt=state.attempt, nprocs=nprocs, seats=seats, restarts=state.restarts, waiting=""
+        stage=START,
+        attempt=state.attempt,
+        nprocs=nprocs,
+        seats=seats,
+        roles=roles if len(set(roles)) > 1 else (),
+        restarts=state.restarts,
+        waiting="",
     )
     return order(state, orders)
 

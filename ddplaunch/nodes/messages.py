@@ -56,6 +56,7 @@ class Hello(Record):
     join_seconds: float  # how much longer it would wait for the others
     min_nnodes: int = 0  # a run that may grow and shrink goes on with so many; 0: all of them are needed
     gives_ranks: bool = False  # node ranks are given out by the run
+    role: str = "default"  # of its workers
     machine: str = ""  # tells machines apart, and containers, whatever they are called
 
 
@@ -188,5 +189,6 @@ class Orders(Record):
     seen: tuple[Seen, ...] = ()  # after a check
     seat: int = UNSEATED  # for the one node that this is sent to: its place in the run
     seats: tuple[int, ...] = ()  # the nodes of this attempt, in the order of their ranks
+    roles: tuple[str, ...] = ()  # theirs, if they differ
     restarts: int = 0  # after failures; nodes that come and go are not counted
     master_port: int = 0  # that node 0 has picked; 0: everybody was told one

@@ -209,7 +209,7 @@ def lose(state: State, member: Member, since: float) -> State:
 def order(state: State, orders: Orders) -> tuple[State, tuple[Action, ...]]:
     """From now on every node is told this. Who takes part, a long list, is said at the start only."""
     if orders.stage != START:
-        orders = orders._replace(nprocs=(), seats=())
+        orders = orders._replace(nprocs=(), seats=(), roles=())
     orders = orders._replace(number=state.orders.number + 1)
     peers = [member.peer for member in state.members.values() if member.down_since is None]
     if orders.stage == LEAVE:

@@ -23,6 +23,7 @@ class Agreed(Record):
 
     nprocs: tuple[int, ...]
     launch_id: str
+    roles: tuple[str, ...] = ()  # empty: all have the same
 
 
 def plan_launch(
@@ -50,6 +51,7 @@ def plan_launch(
         node_rank=config.node_rank,
         gives_ranks=config.gives_ranks,
         nprocs=nprocs,
+        roles=() if agreed is None else agreed.roles,
         master_addr=config.master_addr if many or config.master_addr else LOOPBACK,
         master_port=config.master_port,
         control_port=config.control_port if many else None,

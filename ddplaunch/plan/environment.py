@@ -49,6 +49,7 @@ def plan_rank_env(
     config: LaunchConfig, plan: LaunchPlan, node_rank: int, rank: int, local_rank: int, world_size: int
 ) -> dict[str, str]:
     """Who this worker is, in torch's words."""
+    role_rank, role_size = _find_role_place(plan, node_rank, local_rank) or (rank, world_size)
     env = {
         "RANK": str(rank),
         "LOCAL_RANK": str(local_rank),
@@ -57,9 +58,9 @@ def plan_rank_env(
         "NODE_RANK": str(node_rank),
         "GROUP_RANK": str(node_rank),
         "GROUP_WORLD_SIZE": str(plan.nnodes),
-        "ROLE_NAME": "default",
-        "ROLE_RANK": str(rank),
-        "ROLE_WORLD_SIZE": str(world_size),
+        "ROLE_NAME": config.role,
+        "ROLE_RANK": str(role_rank),
+        "ROLE_WORLD_SIZE": str(role_size),
         "TORCHELASTIC_MAX_RESTARTS": str(config.max_restarts),
         "TORCHELASTIC_RUN_ID": config.rdzv_id or plan.run_id,
         # "True" would make every rank a client of a store in the launcher; rank 0 hosts it here.
@@ -70,6 +71,17 @@ def plan_rank_env(
     if plan.master_addr is not None:
         env["MASTER_ADDR"] = plan.master_addr
     return env
+
+
+def _find_role_place(plan: LaunchPlan, node_rank: int, local_rank: int) -> tuple[int, int] | None:
+    """Rank among the workers of the same role, and how many those are, where nodes have different ones."""
+    if not plan.roles:
+        return None
+    counts = [
+        nproc if role == plan.roles[node_rank] else 0
+        for nproc, role in zip(plan.nprocs, plan.roles, strict=True)
+    ]
+    return sum(counts[:node_rank]) + local_rank, sum(counts)
 
 
 def attempt_env(

@@ -49,6 +49,7 @@ class LaunchPlan(Record):
     node_rank: int
     gives_ranks: bool  # the run gives node ranks out: this one is not final
     nprocs: tuple[int, ...]  # workers of each node, by node rank
+    roles: tuple[str, ...]  # of them, by node rank; empty: all have the same
     master_addr: str | None
     master_port: int  # 0: picked when the run starts
     control_port: int | None

@@ -1,6 +1,7 @@
 """Real gloo across real network stacks; ranks follow the node ranks."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,20 @@ def test_uneven_nodes_add_up(nodes: Nodes) -> None:
     assert codes(runs) == [0, 0, 0]
     ranks = [sorted(set(re.findall(r"^\[(\d)\]", run.out, re.MULTILINE))) for run in runs]
     assert ranks == [["0"], ["1", "2"], ["3", "4", "5"]]
+
+
+def test_roles_are_counted_for_themselves(nodes: Nodes, script: Callable[[str], str]) -> None:
+    names = ("RANK", "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE")
+    path = script(f"import os\nprint('role', *(os.environ[name] for name in {names}))")
+    roles = ("trainer", "reader", "trainer")
+    options = ("--nproc-per-node", "2", "--role")
+    runs = [nodes.start(number, *options, role, path) for number, role in enumerate(roles)]
+    assert codes(runs) == [0, 0, 0], [run.err for run in runs]
+    found = sorted(re.findall(r"role (\d) (\w+) (\d) (\d)", "".join(run.out for run in runs)))
+    assert found == [
+        ("0", "trainer", "0", "4"), ("1", "trainer", "1", "4"), ("2", "reader", "0", "2"),
+        ("3", "reader", "1", "2"), ("4", "trainer", "2", "4"), ("5", "trainer", "3", "4"),
+    ]  # fmt: skip
 
 
 def test_the_run_has_one_id_and_one_log_directory(nodes: Nodes, tmp_path: Path) -> None:
