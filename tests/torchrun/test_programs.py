@@ -51,6 +51,27 @@ def test_shards_and_their_checkpoint(launch: Launch, tmp_path: Path) -> None:
     assert sorted(re.findall(r"shards (\d) (\w+)", out)) == [("0", "True"), ("1", "True")]
 
 
+@pytest.mark.slow
+def test_training_goes_on_from_its_snapshot(launch: Launch, tmp_path: Path) -> None:
+    options = ("--nnodes=1", "--nproc_per_node=2", "--max_restarts=3", "--rdzv_id=7", "--rdzv_backend=c10d")
+    arguments = ("--rdzv_endpoint=localhost:29400", program("snapshot"), str(tmp_path / "snapshot.pt"))
+    run = launch(*options, *arguments)
+    out = finish(run)
+    assert sorted(re.findall(r"snapshot (\d) begins at (\d) after (\d)", out)) == [
+        ("0", "0", "0"), ("0", "2", "1"), ("1", "0", "0"), ("1", "2", "1"),
+    ]  # fmt: skip
+    assert sorted(re.findall(r"snapshot (\d) ends at 4", out)) == ["0", "1"]
+    assert "RuntimeError: as if a card had failed\nddplaunch: restart 1 of 3" in run.err
+
+
+@pytest.mark.slow
+def test_a_pipeline_and_remote_calls(launch: Launch) -> None:
+    out = finish(launch("--nproc-per-node", "2", program("pipeline")))
+    assert sorted(re.findall(r"pipeline (\d) (\d)", out)) == [("0", "0"), ("1", "4")]
+    out = finish(launch("--nproc-per-node", "2", program("remote")))
+    assert sorted(re.findall(r"remote (\d) (\d)", out)) == [("0", "1"), ("1", "2")]
+
+
 def test_a_package(launch: Launch) -> None:
     run = launch("--nproc-per-node", "2", "-m", "package.train", "--lr", "1", cwd=PROGRAMS)
     text = "A package that is run with -m."
