@@ -28,7 +28,7 @@ def run(line: CommandLine, environ: Mapping[str, str]) -> int:
     config = resolve(line.options, line.script, line.script_args, environ, allocation)
     is_launch = not (config.emit or config.dry_run or config.check)
     if is_launch and config.nnodes == 1 and config.master_addr is not None:
-        config = meet_here(config)
+        config = _meet_here(config)
     machine = probe_machine(environ, wants_cpu_map=config.numa_binding is not None)
     run_id = (
         "dry-run" if config.dry_run else _new_run_id(started_at, "" if allocation is None else allocation.job)
@@ -56,7 +56,7 @@ def run(line: CommandLine, environ: Mapping[str, str]) -> int:
             return Job(Setting(config, environ, *place, gate.starter), plan, signals).run()
 
 
-def meet_here(config: LaunchConfig) -> LaunchConfig:
+def _meet_here(config: LaunchConfig) -> LaunchConfig:
     """A single node's workers meet on this machine, also if a job file for many nodes names another one."""
     from ddplaunch.nodes.scout import find_master
 

@@ -59,9 +59,10 @@ def date_ending(status: Status, at: float, place: str) -> End:
 
 
 def find_first(ends: Sequence[End], heartbeat_seconds: float) -> End | None:
-    """What came first is the cause of the rest."""
-    lead = LOSS_FIRST_SECONDS + NOTICE_SHARE * heartbeat_seconds
-    return min(ends, key=lambda end: end.at - (lead if end.kind == messages.LOST else 0.0), default=None)
+    """What came first is the cause of the rest; a failed worker may be a consequence of a loss."""
+    is_loss = any(end.kind == messages.LOST for end in ends)
+    lead = LOSS_FIRST_SECONDS + NOTICE_SHARE * heartbeat_seconds if is_loss else 0.0
+    return min(ends, key=lambda end: end.at + (lead if end.kind == messages.FAILED else 0.0), default=None)
 
 
 def describe_cause(first: End) -> Cause:
