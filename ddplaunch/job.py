@@ -202,7 +202,7 @@ class Job:
 
     def _conclude(self, supervisor: "Supervisor", place: AttemptPlace) -> "RunResult":
         """How it went, with the last words of whoever failed first, or of everybody who stalled."""
-        from ddplaunch.output.files import probe_written_at, read_error_file
+        from ddplaunch.output.files import read_error_files
         from ddplaunch.plan.environment import error_file
         from ddplaunch.report import collect
         from ddplaunch.supervise.processes import probe_oom_kills
@@ -215,8 +215,8 @@ class Job:
         if self._logs is not None:
             for worker in supervisor.workers.values():
                 self._logs.keep_error(worker.spec, files[worker.spec.rank])
-        recorded_at = {} if state.cause is None else probe_written_at(files)
-        rank = collect.failed_rank(state, attempt, supervisor.first_words, recorded_at)
+        errors = read_error_files(files)
+        rank = collect.failed_rank(state, attempt, supervisor.first_words, errors)
         failure = None
         if rank is not None:
             failure = collect.collect_failure(
@@ -224,7 +224,7 @@ class Job:
                 attempt,
                 rank,
                 {each: supervisor.pump.last_lines(each) for each in ranks},
-                read_error_file(files[rank]),
+                errors[rank].content if rank in errors else None,
                 (probe_oom_kills() or 0) - (self._oom_kills or 0),
             )
         # Whoever had left before a stall stands nowhere.

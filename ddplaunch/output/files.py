@@ -5,6 +5,11 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
+from ddplaunch.record import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ddplaunch.report.model import ErrorFile
+
 LARGEST_ERROR_FILE = 1 << 24
 
 
@@ -61,8 +66,20 @@ def remove_run_directory(path: str) -> None:
         pass
 
 
-def read_error_file(path: str) -> dict[str, object] | None:
-    """What `@record` left, if it is whole: torch does not write it atomically, and a script may write any."""
+def read_error_files(paths: Mapping[int, str]) -> "dict[int, ErrorFile]":
+    """What `@record` left in those of the files that exist."""
+    from ddplaunch.report.model import ErrorFile
+
+    offset = time.monotonic() - time.time()
+    found = {}
+    for rank, path in paths.items():
+        with suppress(OSError):
+            found[rank] = ErrorFile(_read_object(path), os.stat(path).st_mtime + offset)
+    return found
+
+
+def _read_object(path: str) -> dict[str, object] | None:
+    """If it is whole: torch does not write it atomically, and a script may write any."""
     import json
 
     try:
@@ -70,16 +87,6 @@ def read_error_file(path: str) -> dict[str, object] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def probe_written_at(paths: Mapping[int, str]) -> dict[int, float]:
-    """When those of the files that exist were written, by the monotonic clock."""
-    offset = time.monotonic() - time.time()
-    written = {}
-    for key, path in paths.items():
-        with suppress(OSError):
-            written[key] = os.stat(path).st_mtime + offset
-    return written
 
 
 def read_at_most(path: str, size: int) -> bytes:

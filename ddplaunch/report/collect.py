@@ -8,7 +8,7 @@ from ddplaunch.output.lines import LastLines
 from ddplaunch.plan.model import LaunchPlan, WorkerSpec
 from ddplaunch.record import Record
 from ddplaunch.report.blame import choose_stream, find_culprit, find_suspect
-from ddplaunch.report.model import AttemptRecord, Failure, RunResult, WorkerRecord
+from ddplaunch.report.model import AttemptRecord, ErrorFile, Failure, RunResult, WorkerRecord
 from ddplaunch.report.outcome import judge
 from ddplaunch.report.stacks import group_standings
 from ddplaunch.report.tails import is_same_traceback
@@ -46,12 +46,12 @@ def collect_attempt(
 
 
 def failed_rank(
-    state: State, attempt: AttemptRecord, words: Mapping[int, LastLines], recorded_at: Mapping[int, float]
+    state: State, attempt: AttemptRecord, words: Mapping[int, LastLines], errors: Mapping[int, ErrorFile]
 ) -> int | None:
-    """Whose failure to report; `words` and `recorded_at` as find_culprit has them, by the loop's clock."""
+    """Whose failure to report; `words` are what the workers had said when the attempt began to end."""
     match state.cause:
         case WorkerExited(rank=rank, at=at):
-            return find_culprit(rank, attempt.workers, words, recorded_at, at)
+            return find_culprit(rank, attempt.workers, words, errors, at)
         case StopOrdered(aborts=False):
             return find_suspect(attempt.workers, words)
     return None

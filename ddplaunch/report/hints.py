@@ -35,6 +35,11 @@ _KNOWN: tuple[tuple[tuple[str, ...], str], ...] = (
         ("ModuleNotFoundError: No module named 'torch'",),
         "this interpreter has no torch: --python chooses another one",
     ),
+    (
+        ("Connection closed by peer", "Connection reset by peer", "Connection closed by remote peer"),
+        "another rank gave this connection up first, and was stopped before it could say why: a `finally` or an "
+        "atexit that takes long comes before the traceback",
+    ),
 )
 
 

@@ -29,6 +29,13 @@ class AttemptRecord(Record):
     workers: tuple[WorkerRecord, ...]
 
 
+class ErrorFile(Record):
+    """What @record left, if it can be read, and when, by the loop's clock."""
+
+    content: Mapping[str, Any] | None
+    written_at: float
+
+
 class Failure(Record):
     """The worker that failed first, and its own last words."""
 

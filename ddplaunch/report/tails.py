@@ -6,6 +6,7 @@ from typing import Any
 
 LAST_LINES = 20
 MOST_LINES = 60
+LONGEST_MESSAGE = 4  # lines of an exception, if something else may follow
 
 _TRACEBACK = "Traceback (most recent call last):"
 _CHAINED = (
@@ -33,6 +34,12 @@ def choose_lines(tail: Sequence[str]) -> tuple[str, ...]:
 
 def has_traceback(tail: Sequence[str]) -> bool:
     return any(_TRACEBACK in line for line in tail)
+
+
+def ends_in_traceback(tail: Sequence[str]) -> bool:
+    """Whether nothing of note comes after the last one."""
+    last = max((index for index, line in enumerate(tail) if _TRACEBACK in line), default=None)
+    return last is not None and sum(not line.startswith(" ") for line in tail[last + 1 :]) <= LONGEST_MESSAGE
 
 
 def _without_afterthoughts(tail: Sequence[str]) -> Sequence[str]:

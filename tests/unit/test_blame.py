@@ -5,7 +5,7 @@ import pytest
 from ddplaunch.output.lines import LastLines
 from ddplaunch.report.blame import choose_stream, find_culprit, find_suspect, misses_peer
 from ddplaunch.report.collect import name_culprit
-from ddplaunch.report.model import Failure, WorkerRecord
+from ddplaunch.report.model import ErrorFile, Failure, WorkerRecord
 from ddplaunch.supervise.events import WorkerExited
 from ddplaunch.supervise.state import State
 
@@ -47,9 +47,13 @@ def test_who_ended_by_itself_is_preferred_and_who_succeeded_is_none() -> None:
 
 def test_the_first_recorded_exception_counts_if_it_came_before() -> None:
     workers = [worker(rank, 1) for rank in range(3)]
-    assert find_culprit(0, workers, {}, {0: 9.9, 1: 9.5, 2: 9.7}, 10.0) == 1
-    assert find_culprit(0, workers, {}, {1: 10.1}, 10.0) == 0  # it was told to stop, and said so
-    assert find_culprit(0, [worker(0, 1), worker(1, 0)], {}, {1: 9.0}, 10.0) == 0
+    reason = {rank: ErrorFile({"message": "boom"}, at) for rank, at in ((0, 9.9), (1, 9.5), (2, 9.7))}
+    assert find_culprit(0, workers, {}, reason, 10.0) == 1
+    assert find_culprit(0, workers, {}, reason, 9.0) == 0  # they were told to stop, and said so
+    assert find_culprit(0, [worker(0, 1), worker(1, 0)], {}, {1: reason[1]}, 10.0) == 0
+    # Killed, and seen a moment late: its peers had noticed it by then.
+    killed = [worker(0, -9), worker(1, 1)]
+    assert find_culprit(0, killed, {}, {1: ErrorFile({"message": VICTIM.stderr[-1]}, 9.5)}, 10.0) == 0
 
 
 def test_a_node_without_a_failure_may_have_the_reason() -> None:
@@ -62,7 +66,25 @@ def test_a_traceback_on_stdout_is_preferred_to_a_warning_on_stderr() -> None:
     assert choose_stream(LastLines(["a warning"], REASON.stderr)) == (REASON.stderr, "stdout")
     assert choose_stream(LastLines(REASON.stderr, REASON.stderr))[1] == "stderr"
     assert choose_stream(LastLines(["", " "], ["bye"])) == (["bye"], "stdout")
+    recovered = [*REASON.stderr, *(f"step {n}" for n in range(9))]
+    assert choose_stream(LastLines(["train.py: error: no such file"], recovered))[1] == "stderr"
     assert misses_peer(LastLines([], VICTIM.stderr))
+
+
+@pytest.mark.parametrize(
+    ("line", "is_symptom"),
+    [
+        ("torch.distributed.DistNetworkError: failed to send, Broken pipe", True),
+        ("Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server crash?", True),
+        ("RuntimeError: [buf.cc:81] Timed out waiting 1800000ms for recv operation to complete", True),
+        ("ncclRemoteError: A call failed possibly due to a network error or a remote process exiting", True),
+        ("BrokenPipeError: [Errno 32] Broken pipe", False),  # of its own stdout
+        ("TimeoutError: Timed out waiting for the data server", False),
+        ("DistNetworkError: The server socket has failed to listen: EADDRINUSE", False),
+    ],
+)
+def test_symptoms_are_about_peers(line: str, is_symptom: bool) -> None:
+    assert misses_peer(raised(line)) is is_symptom
 
 
 @pytest.mark.parametrize(

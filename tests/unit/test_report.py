@@ -174,5 +174,7 @@ def test_words() -> None:
 def test_classic_mistakes_get_a_hint() -> None:
     assert "--pass-local-rank" in find_hint(["train.py: error: unrecognized arguments: --local-rank=0"])
     assert find_hint(["ValueError: boom"]) == ""
+    assert "another rank" in find_hint(["RuntimeError: [pair.cc:538] Connection closed by peer [::1]:9"])
+    assert "--interactive-rank" in find_hint(["EOFError: EOF when reading a line"])
     assert "did not find the command" in find_hint(["sh: 1: nsys: not found"], 127)
     assert "may not execute" in find_hint([], 126)
