@@ -37,7 +37,7 @@ _KNOWN: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (
         ("Connection closed by peer", "Connection reset by peer", "Connection closed by remote peer"),
-        "another rank gave this connection up first, and was stopped before it could say why: a `finally` or an "
+        "another rank gave this connection up first, and was stopped before it said why: a `finally` or an "
         "atexit that takes long comes before the traceback",
     ),
 )
